@@ -19,10 +19,11 @@ from elytron_proxy.commit import Parts
 from elytron_proxy.conversation import Conversations
 from elytron_proxy.dialects import CHAT, COMPLETION, MESSAGES, OLLAMA, RESPONSES, PromptDialect, Refusal
 from elytron_proxy.dialects.content import items_of
-from elytron_proxy.exchange import Exchange
+from elytron_proxy.exchange import DOWN, Exchange
 from elytron_proxy.figures import Figure, Figures
-from elytron_proxy.memory import Memory
+from elytron_proxy.memory import Memory, MemoryDown
 from elytron_proxy.response_store import ResponseStore
+from elytron_proxy.retrieval import PATHS, retrieval_of, retrieved
 from elytron_proxy.settings import MemoryUse, ProxySettings
 from elytron_proxy.wire.passage import Asked, Passage, Refused, Told
 from elytron_proxy.wire.upstream import Unanswered, Upstreams, told_by
@@ -118,6 +119,8 @@ class ProxyApp:
             await _give(200, self._capabilities(), send)
         elif asked.path in LISTS and asked.method == "GET" and len(self._settings.upstreams) > 1:
             await _give(200, await self._listed(asked), send)
+        elif dialect is None and (kept := await self._kept(asked, caller)) is not None:
+            await _give(200, kept, send)
         elif dialect is None:
             passage = Passage(self._parts.upstreams, self.figures, send)
             await self._until_gone(receive, self._pass(passage, asked))
@@ -128,6 +131,16 @@ class ProxyApp:
             finally:
                 if exchange.keeping is not None:
                     await asyncio.shield(exchange.keeping)
+
+    async def _kept(self, asked: Asked, caller: Caller) -> Fields | None:
+        """Return what is stored for the caller of the response that is asked for; None where an upstream answers."""
+        retrieval = retrieval_of(asked) if caller.use is not MemoryUse.OFF else None
+        if retrieval is None:
+            return None
+        try:
+            return await retrieved(self._parts.memory, self._parts.responses, caller, asked, retrieval)
+        except MemoryDown:
+            raise Refused(DOWN) from None
 
     async def _pass(self, passage: Passage, asked: Asked) -> None:
         await passage.all(await passage.ask(asked, model=_model_of(asked)), Told(MemoryUse.OFF.value))
@@ -167,7 +180,7 @@ class ProxyApp:
         settings = self._settings
         return {
             "dialects": sorted({dialect.name for dialect in DIALECTS.values()}),
-            "routes": [*DIALECTS, *LISTS, CAPABILITIES],
+            "routes": [*DIALECTS, *(PATHS if settings.stateful else ()), *LISTS, CAPABILITIES],
             "memory": settings.memory.value,
             "placement": settings.placement.value,
             "stateful_responses": settings.stateful,

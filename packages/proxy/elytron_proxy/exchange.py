@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _OK: Final = 200
 _EVENT_STREAM: Final = "text/event-stream"
-_DOWN: Final = Refusal(503, "memory_required", "memory cannot answer now, and this call requires it: try again later")
+DOWN: Final = Refusal(503, "memory_required", "memory cannot answer now, and this call requires it: try again later")
 _CUT: Final = Refusal(502, "upstream_cut", "the model server broke off before the end of its answer: try again")
 _DEGRADED: Final = "degraded"
 
@@ -90,7 +90,7 @@ class Exchange:
         except NotContinued as error:
             raise Refused(error.refusal) from None
         except MemoryDown:
-            raise Refused(_DOWN) from None
+            raise Refused(DOWN) from None
         return self._continuation.body
 
     async def _remembered(self, prompt: Prompt) -> None:
@@ -104,7 +104,7 @@ class Exchange:
                 self._told.recall_ms = (time.perf_counter() - began) * 1000
         except MemoryDown:
             if self._caller.use is MemoryUse.REQUIRED:
-                raise Refused(_DOWN) from None
+                raise Refused(DOWN) from None
             self._parts.figures.count(Figure.DEGRADED)
             self._told.memory = _DEGRADED
         if self._thread is not None and self._caller.use.writes:

@@ -27,6 +27,8 @@ RESPONSE_TTL_S: Final = 30 * 24 * 3600
 RESPONSE_CHAIN: Final = 256
 """Responses that one request may continue, one behind the other."""
 RESPONSE_INPUT_BYTES: Final = 16 * 1024 * 1024
+INPUT_ITEMS: Final = 100
+"""Items on a page of a stored response's input."""
 AUDITS: Final = 32
 """Blocks that the audit keeps of one space, if it is switched on."""
 REGISTRIES: Final = 1_024

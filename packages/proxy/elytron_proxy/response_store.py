@@ -41,6 +41,8 @@ class Continuation:
     new: list[object] = field(default_factory=list[object])
     previous: str = ""
     conversation: str = ""
+    instructions: object = None
+    """The client's own, before memory stood beside them."""
     is_kept: bool = False
     is_changed: bool = False
     """Whether the request differs from the one that came."""
@@ -49,6 +51,24 @@ class Continuation:
     def is_continuing(self) -> bool:
         """Tell whether the request means more than what stands in it."""
         return bool(self.previous or self.conversation)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    """A response that ended, and the items that it answered. `owner` is the `conversation` that its request named."""
+
+    name: str
+    response: Fields
+    items: list[object]
+    previous: str = ""
+    owner: str = ""
+    conversation: str = ""
+    """The conversation of its turn."""
+
+    @property
+    def said(self) -> list[object]:
+        """Return all that it adds to what a later one continues."""
+        return [*self.items, *(item for item in objects(self.response, "output") if _is_replayed(item))]
 
 
 class ResponseStore:
@@ -74,8 +94,7 @@ class ResponseStore:
         if conversation and previous:
             raise NotContinued(_BOTH)
         if conversation:
-            last = await self._memory.get(caller, _CONVERSATIONS, conversation) if is_name(conversation) else None
-            previous = text(fields(last.value), "last") if last is not None else ""
+            previous = await self._last(caller, conversation)
         before, told = await self._before(caller, previous) if previous else ([], None)
         new = items_of(body, "input")
         if isinstance(body.get("input"), str):
@@ -93,6 +112,7 @@ class ResponseStore:
             new=new,
             previous=previous,
             conversation=conversation,
+            instructions=body.get("instructions"),
             is_kept=is_kept,
             is_changed=changed != body,
         )
@@ -102,38 +122,69 @@ class ResponseStore:
         name = text(response, "id")
         if not of.is_kept or not is_name(name):
             return
-        output = [item for item in objects(response, "output") if _is_replayed(item)]
+        told = {
+            **response,
+            "store": True,
+            "instructions": of.instructions,
+            "previous_response_id": of.previous or None,
+            "conversation": {"id": of.conversation} if of.conversation else None,
+        }
         value = {
             "previous": of.previous,
+            "owner": of.conversation,
             "conversation": conversation,
-            "items": json_text([*of.new, *output]),
+            "items": json_text(of.new),
+            "response": json_text(told),
         }
         await self._memory.put(caller, _RESPONSES, name, value, ttl_s=limits.RESPONSE_TTL_S)
         if of.conversation and is_name(of.conversation):
-            await self._memory.put(caller, _CONVERSATIONS, of.conversation, {"last": name}, ttl_s=limits.RESPONSE_TTL_S)
+            await self._lead(caller, of.conversation, name)
+
+    async def find(self, caller: Caller, name: str, /) -> StoredResponse | None:
+        """Return a response of the caller; None if none of that name is kept. Raises MemoryDown."""
+        item = await self._memory.get(caller, _RESPONSES, name) if self._is_open and is_name(name) else None
+        if item is None:
+            return None
+        value = fields(item.value)
+        return StoredResponse(
+            name=name,
+            response=fields(json.loads(text(value, "response"))),
+            items=items_of({"items": json.loads(text(value, "items"))}, "items"),
+            previous=text(value, "previous"),
+            owner=text(value, "owner"),
+            conversation=text(value, "conversation"),
+        )
+
+    async def delete(self, caller: Caller, stored: StoredResponse, /) -> None:
+        """Erase a response; its conversation goes on from the one before. Raises MemoryDown."""
+        await self._memory.erase(caller, _RESPONSES, stored.name)
+        if stored.owner and await self._last(caller, stored.owner) == stored.name:
+            await self._lead(caller, stored.owner, stored.previous)
+
+    async def _last(self, caller: Caller, conversation: str) -> str:
+        """Return the response with which a conversation ends; empty for a new one."""
+        last = await self._memory.get(caller, _CONVERSATIONS, conversation) if is_name(conversation) else None
+        return text(fields(last.value), "last") if last is not None else ""
+
+    async def _lead(self, caller: Caller, conversation: str, name: str) -> None:
+        await self._memory.put(caller, _CONVERSATIONS, conversation, {"last": name}, ttl_s=limits.RESPONSE_TTL_S)
 
     async def _before(self, caller: Caller, previous: str) -> tuple[list[object], str]:
         """Return the items of a response and of all before it, and the conversation that they belong to."""
         told, size = "", 0
         found: list[list[object]] = []
         while previous:
-            item = await self._memory.get(caller, _RESPONSES, previous) if is_name(previous) else None
-            if item is None:
+            stored = await self.find(caller, previous)
+            if stored is None:
                 raise NotContinued(_MISSING)
-            value = fields(item.value)
-            written = text(value, "items")
-            size += len(written)
+            items = stored.said
+            size += len(json_text(items))
             if len(found) >= limits.RESPONSE_CHAIN or size > limits.RESPONSE_INPUT_BYTES:
                 raise NotContinued(_TOO_LONG)
-            found.append(_items(written))
-            told = told or text(value, "conversation")
-            previous = text(value, "previous")
+            found.append(items)
+            told = told or stored.conversation
+            previous = stored.previous
         return [item for items in reversed(found) for item in items], told
-
-
-def _items(written: str) -> list[object]:
-    told: object = json.loads(written)
-    return items_of({"items": told}, "items")
 
 
 def _is_replayed(item: Fields) -> bool:
