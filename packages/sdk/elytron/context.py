@@ -20,6 +20,7 @@ from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.errors import PermissionRefused, ScopeMissing
 from elytron_core.ids import RESERVED, Ids, SpaceId, is_reserved
 from elytron_core.planes.profiles import Profile, StoreCapacity
+from elytron_core.policy.extraction.fact_reader import FactReader
 from elytron_core.policy.host.profiles import default_profile
 from elytron_core.policy.maintenance.budget import Budget
 from elytron_core.ports.models import Embedder, LanguageModel, Reranker
@@ -36,6 +37,8 @@ class Models:
     former_embedder: Embedder | None = None
     """Made the vectors that recall compares until those of `embedder` are complete."""
     reranker: Reranker | None = None
+    fact_readers: tuple[FactReader, ...] = ()
+    """Read facts in languages that do not ship."""
     closers: tuple[Callable[[], Awaitable[None]], ...] = ()
     """What lets go of models that were opened for this runtime."""
 

@@ -1,6 +1,7 @@
 """Opening a runtime on a store."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 
 from elytron.api import arguments, validation
@@ -190,6 +191,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     embedder: Embedder | str | None = None,
     former_embedder: Embedder | str | None = None,
     reranker: Reranker | None = None,
+    fact_languages: Sequence[str | PathLike[str]] = (),
     agent_skill_dirs: Sequence[str | PathLike[str]] = (),
     agent_tool_registries: Sequence[AgentToolRegistrySnapshot] = (),
     profile: str | None = None,
@@ -204,14 +206,13 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
 
     `gateway+http://host:port` keeps everything in the store that a server shares, under `api_key`, and computes here.
     Calls that name no scope use `scope`, else `space`; with `space=None` every call must name one. `keys` opens or
-    makes a sealed store. `index_bytes` bounds the indexes held in memory. With `Durability.NORMAL` a power cut may
-    cost a SQLite store its last writes. `when_missing` says what a path without a store becomes. With an `embedder`
-    recall also compares meanings; `former_embedder` made the vectors compared until a switch to `embedder` is
-    complete; a text names an added model, a folder with one, or a server. `language_model` is one, or its address
-    (`ollama:llama3.2`). `agent_skill_dirs` hold SKILL.md files that recall and projection point to. `profile` names the
-    kind of place, whose hard limits then hold; without it a full server's do. `budget` bounds what a model may cost a
-    space in a day. With `work` the runtime does what was put off, of every space. With `projection_events` each
-    projection leaves an entry in the journal. Raises as `open_store`, Unsupported, PermissionRefused, InvalidInput.
+    makes a sealed store. `index_bytes` bounds indexes in memory. With `Durability.NORMAL` a power cut may cost a SQLite
+    store its last writes. `when_missing` says what a path without a store becomes. With an `embedder` recall compares
+    meanings; `former_embedder` made the vectors compared until a switch is complete; a text names an added model, a
+    folder, or a server. `language_model` is one, or its address (`ollama:llama3.2`); without one facts are also read in
+    the `fact_languages`. `agent_skill_dirs` hold SKILL.md files. `profile` names the kind of place, whose hard limits
+    then hold. `budget` bounds what a model costs a space in a day. With `work` the runtime does what was put off. With
+    `projection_events` each projection leaves an entry in the journal. Raises as `open_store`, InvalidInput.
     """
     validation.require(store, keys=keys, index_bytes=index_bytes)
     return Opening(
@@ -223,7 +224,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         index_bytes=index_bytes,
         durability=validation.word(Durability, durability, field="durability"),
         when_missing=validation.word(WhenMissing, when_missing, field="when_missing"),
-        models=_models(language_model, embedder, former_embedder, reranker),
+        models=_models(language_model, embedder, former_embedder, reranker, validation.paths(fact_languages)),
         agent_skill_dirs=validation.paths(agent_skill_dirs),
         agent_tool_registries=agent_tool_registries,
         profile=profile,
@@ -241,14 +242,20 @@ def _models(
     embedder: Embedder | str | None,
     former: Embedder | str | None,
     reranker: Reranker | None,
+    fact_languages: Sequence[str | PathLike[str]],
 ) -> Models:
     """Return the models that were given or named; one that is opened here is closed with the runtime."""
+    models = Models(None, _embedder(embedder), _embedder(former), reranker)
+    if fact_languages:
+        from elytron.models.fact_languages import fact_readers
+
+        models = replace(models, fact_readers=fact_readers(fact_languages))
     if not isinstance(language, str):
-        return Models(language, _embedder(embedder), _embedder(former), reranker)
+        return replace(models, language=language)
     from elytron_models import TextModel, open_model
 
     opened = open_model(language)
-    return Models(TextModel(opened), _embedder(embedder), _embedder(former), reranker, (opened.close,))
+    return replace(models, language=TextModel(opened), closers=(opened.close,))
 
 
 def _embedder(wanted: Embedder | str | None) -> Embedder | None:

@@ -72,12 +72,12 @@ async def _extract_one(work: Work, turn: KnownTurn, counts: Counter[str]) -> boo
         return False
     counts["read"] += 1
     if not uses_model:
-        return await _propose(work, f"gleaned.{turn.id}", model_facts.gleaned(turn.id, turn.turn), counts)
+        return await _propose_read(work, turn, counts)
     try:
         drafts = await _ask(work, turn, counts)
     except ModelRefused:
         counts["refused"] += 1
-        return await _propose(work, f"gleaned.{turn.id}", model_facts.gleaned(turn.id, turn.turn), counts)
+        return await _propose_read(work, turn, counts)
     return await _propose(work, f"extracted.{turn.id}", drafts, counts)
 
 
@@ -110,6 +110,12 @@ async def _ask(work: Work, turn: KnownTurn, counts: Counter[str]) -> tuple[Candi
     found = model_facts.proposed(turn.id, turn.turn, answer)
     counts.update(found.dropped)
     return found.drafts
+
+
+async def _propose_read(work: Work, turn: KnownTurn, counts: Counter[str]) -> bool:
+    """Propose what rules read in a turn."""
+    drafts = model_facts.gleaned(turn.id, turn.turn, more=work.ctx.models.fact_readers)
+    return await _propose(work, f"gleaned.{turn.id}", drafts, counts)
 
 
 async def _propose(work: Work, key: str, drafts: tuple[CandidateDraft, ...], counts: Counter[str]) -> bool:

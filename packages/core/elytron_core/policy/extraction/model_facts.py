@@ -19,6 +19,7 @@ from elytron_core.planes.long_term import Confidence, Fact, FactOperation, Kind
 from elytron_core.planes.roles import Role
 from elytron_core.policy.admission.own_output import own_words
 from elytron_core.policy.extraction import prompts, rule_facts
+from elytron_core.policy.extraction.fact_reader import FactReader
 from elytron_core.text import similarity
 
 SAID_OUTRIGHT: Final = "said outright"
@@ -135,19 +136,24 @@ def user_parts(turn: transcript.Turn, /) -> tuple[int, ...]:
     )
 
 
-def gleaned(turn_id: str, turn: transcript.Turn, /) -> tuple[candidates.CandidateDraft, ...]:
-    """Return what rules read in a turn's user messages, as candidates that the user himself vouches for."""
+def gleaned(
+    turn_id: str, turn: transcript.Turn, /, *, more: Sequence[FactReader] = ()
+) -> tuple[candidates.CandidateDraft, ...]:
+    """Return what rules read in a turn's user messages, as candidates that the user vouches for.
+
+    `more` are readers of languages that do not ship.
+    """
     found: list[candidates.CandidateDraft] = []
     for part in user_parts(turn):
         message = turn.messages[part]
-        for fact in rule_facts.glean(own_words(message.text), speaker=message.speaker):
+        for fact in rule_facts.glean(own_words(message.text), speaker=message.speaker, more=more):
             proposal = candidates.FactProposal(
                 target=candidates.Target.LONG_TERM,
                 operation=fact.operation,
                 fact_kind=fact.kind,
                 topic=fact.topic,
                 content=fact.content,
-                confidence=Confidence.HIGH,
+                confidence=fact.confidence,
                 observed_at=transcript.said_at(turn, message),
             )
             citation = transcript.message_id(TurnId(turn_id), part)

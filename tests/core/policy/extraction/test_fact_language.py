@@ -1,0 +1,143 @@
+"""A language file is data of one mechanism: it is checked when it is read, and no phrase of it takes long."""
+
+import time
+
+import pytest
+
+from elytron_core import limits
+from elytron_core.errors import UnreadableFile
+from elytron_core.planes.long_term import Confidence
+from elytron_core.policy.extraction.fact_language import parse_language
+from elytron_core.policy.extraction.fact_reader import FactReader, shipped_readers
+from elytron_core.policy.extraction.rule_facts import SENTENCE_CHARS, glean
+
+FRAME = """
+language = "de"
+spaced = true
+own = ["Ich", "ich"]
+unsure = ["wenn"]
+"""
+FORM = """
+[[facts]]
+says = "(Ich|ich) wohne in {x:place}"
+kind = "profile"
+topic = "residence"
+content = "{who} lives in {x}"
+"""
+MOST_S = 1.0
+"""CPU time. A bounded form takes a hundredth of it at the most; one with an open repetition takes hours."""
+
+
+def reader(text: str) -> FactReader:
+    return FactReader(parse_language(text.encode(), name="facts.de.toml"))
+
+
+def contents(text: str, *more: FactReader) -> list[str]:
+    return [fact.content for fact in glean(text, more=more)]
+
+
+def test_a_file_of_another_language_is_read_beside_those_that_ship() -> None:
+    german = reader(FRAME + FORM)
+    assert contents("Ich wohne in Bremen.") == []
+    assert contents("Ich wohne in Bremen. I'm vegan.", german) == ["The user lives in Bremen", "The user is vegan"]
+    assert contents("Wenn ich wohne in Bremen.", german) == []
+
+
+def test_a_form_may_be_less_sure() -> None:
+    (fact,) = glean("Ich wohne in Bremen.", more=(reader(FRAME + FORM + 'confidence = "medium"\n'),))
+    assert fact.confidence is Confidence.MEDIUM
+
+
+def test_a_language_without_frame_lists_keeps_no_request_and_reads_whole_statements() -> None:
+    bare = reader(FRAME + FORM)
+    assert contents("Ich wohne in Bremen, ich wohne in Hamburg.", bare) == ["The user lives in Hamburg"]
+    assert contents("Merk dir: Der Schlüssel liegt unten.", bare) == []
+
+
+@pytest.mark.parametrize(
+    ("guard", "said", "is_read"),
+    [
+        ('begins = ["Bre"]', "Bremen", True),
+        ('begins = ["bremen"]', "Bremen", False),
+        ('contains = ["am"]', "Frankfurt am Main", False),
+        ('ends = ["main"]', "Frankfurt am Main", False),
+        ('equals = ["frankfurt"]', "Frankfurt am Main", True),
+        ("words_most = 2", "Frankfurt am Main", False),
+        ("least = 3", "Bremen", False),
+        ("", "Bremen", True),
+    ],
+)
+def test_a_guard_refuses_a_slot(guard: str, said: str, is_read: bool) -> None:
+    text = FRAME + f"[guards.place]\n{guard}\n" + FORM + 'guards = ["place"]\n'
+    assert bool(contents(f"Ich wohne in {said}.", reader(text))) is is_read
+
+
+def form(says: str) -> str:
+    return FRAME + FORM.replace("(Ich|ich) wohne in {x:place}", says)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("own = [", "is no TOML"),
+        ("x" * (limits.FACT_LANGUAGE_BYTES + 1), "bytes"),
+        (FRAME, "facts"),
+        (FRAME + "color = 1" + FORM, "unknown"),
+        (form("Ich wohne"), "needs the slot x"),
+        (form("Ich {x:names} und {x:names}"), "each once"),
+        (form("Ich {x:({y:(a)})}"), "none inside another"),
+        (form("Ich {w:names}"), "slots are"),
+        (form("Ich {x:nothing}"), "does not define"),
+        (form("Ich {x:names 1-2}"), "takes no size"),
+        (form("Ich {x:words}"), "needs a size"),
+        (form("Ich {x:words 0-3}"), "needs a size"),
+        (form("Ich {x:text 1-900}"), "needs a size"),
+        (form("Ich {x"), "braces"),
+        (form("Ich {x:(a)"), "never closed"),
+        (form("Ich (a {x:names}"), "never closed"),
+        (form("Ich a) {x:names}"), "too many"),
+        (form("Ich a? {x:names}"), "nothing was opened"),
+        (form("(" * 9 + "a" + ")" * 9 + "{x:names}"), "deep"),
+        (form("(a)?" * 17 + "{x:names}"), "optional"),
+        (form("{x:text 1-9}{text 1-9}{text 1-9}{text 1-9}"), "open shapes"),
+        (form("{x:names}") + 'guards = ["none"]\n', "guard"),
+        (form("{x:names}").replace("lives in {x}", "lives in {y}"), "slot that its phrase has not"),
+        (form("{x:names}").replace("lives in {x}", "lives in {x!r}"), "slot that its phrase has not"),
+        (form("{x:names}").replace("lives in {x}", "lives in {"), "never closed"),
+        (form("{x:names}").replace('content = "{who} lives in {x}"', ""), "content"),
+        (FRAME + '[parts]\nnames = ["a"]\n' + FORM, "shape"),
+        (FRAME + '[parts]\nslot = ["{x:(a)}"]\n' + FORM.replace("{x:place}", "{slot} {x:names}"), "a part has a slot"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_refused_by_its_place(text: str, problem: str) -> None:
+    with pytest.raises(UnreadableFile, match=problem) as caught:
+        parse_language(text.encode(), name="facts.de.toml")
+    assert "facts.de.toml" in str(caught.value)
+
+
+def test_a_phrase_that_grows_too_long_with_its_parts_is_refused() -> None:
+    parts = '[parts]\nlong = ["' + '", "'.join(["a" * 99] * 99) + '"]\n'
+    with pytest.raises(UnreadableFile, match="characters with its parts"):
+        reader(FRAME + parts + FORM.replace("in {x", "{long}{long}{x"))
+
+
+STARTS = (
+    "I'm working on a", "I prefer", "I like", "My name is", "I live in", "I moved from", "I work as a", "I work for",
+    "My favourite", "My dog", "I have an", "I speak", "I play the", "Always answer", "Hi, I'm", "Remember that",
+    "我喜欢", "我最喜欢的", "我在", "我会说", "我住在", "I have two kids called", "",
+)  # fmt: skip
+FILLERS = ("a", "A", "a ", "Aa ", "Aa, ", "and ", "to ", "is ", "'", "- ", "1", "的", "是", "语", "please ", "and I ")
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_a_sentence_made_to_be_read_in_many_ways_takes_no_time(start: str) -> None:
+    began = time.thread_time()
+    for filler in FILLERS:
+        for end in ("#", " #", "", " x)("):
+            glean(f"{start} {filler * SENTENCE_CHARS}"[: SENTENCE_CHARS - 4] + end)
+    assert time.thread_time() - began < MOST_S * len(FILLERS) * 4 / 10
+
+
+def test_the_files_that_ship_are_sound_and_loaded_once() -> None:
+    assert [reader.language.language for reader in shipped_readers()] == ["en", "zh"]
+    assert shipped_readers() is shipped_readers()
