@@ -55,6 +55,7 @@ def test_the_command_stands_before_a_model_server(tmp_path: Path) -> None:
         assert "called Petrel" in str(upstream.asked[1].body)
         told = httpx.get(f"{url}/v1/bm/provider-capabilities").json()
         assert (told["placement"], told["counted"]["committed"]) == ("tail", 2)
+        assert "elytron_proxy_committed_total 2.0" in httpx.get(f"{url}/metrics").text
         elsewhere = httpx.get(f"{url}/v1/models", headers={"Origin": "https://evil.example"})
         assert elsewhere.status_code == 403
 
@@ -92,3 +93,7 @@ async def test_serve_shows_the_same_below_llm() -> None:
                 assert answer.status_code == 200
             assert "called Petrel" in str(upstream.asked[1].body)
             assert upstream.asked[0].path == PATHS["messages"]
+            operator = await server.key(PrincipalKind.OPERATOR, None)
+            figures = await client.get(f"{server.url}/metrics", headers={"Authorization": f"Bearer {operator}"})
+            assert "elytron_proxy_calls_total 3.0" in figures.text
+            assert 'elytron_requests_total{method="POST",route="/llm",status="200"} 2.0' in figures.text

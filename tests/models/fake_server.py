@@ -25,6 +25,8 @@ class Sent:
     """Whether the connection ends without the end of the body."""
     hangs: bool = False
     """Whether nothing comes after the chunks, and the connection stays open."""
+    waits: bool = False
+    """Whether all behind the first chunk waits until the server is told to go on."""
 
 
 def refusal(status: int, error: object, **headers: str) -> Sent:
@@ -51,13 +53,14 @@ class FakeServer:
     answers: list[Sent | None] = field(default_factory=list[Sent | None])
     asked: list[Asked] = field(default_factory=list[Asked])
     url: str = ""
+    go_on: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while (asked := await _read(reader)) is not None:
                 self.asked.append(asked)
                 answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
-                if answer is None or not await _write(writer, answer):
+                if answer is None or not await _write(writer, answer, self.go_on):
                     break
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
@@ -84,7 +87,7 @@ def _object(body: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
-async def _write(writer: asyncio.StreamWriter, answer: Sent) -> bool:
+async def _write(writer: asyncio.StreamWriter, answer: Sent, go_on: asyncio.Event) -> bool:
     """Write `answer` and return whether the connection goes on."""
     headers = {"content-type": answer.media_type, "transfer-encoding": "chunked", **answer.headers}
     told = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
@@ -92,6 +95,8 @@ async def _write(writer: asyncio.StreamWriter, answer: Sent) -> bool:
     for chunk in answer.chunks:
         writer.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
         await writer.drain()
+        if answer.waits:
+            await go_on.wait()
     if answer.hangs:
         await asyncio.Event().wait()
     if answer.dies:

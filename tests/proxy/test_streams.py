@@ -130,3 +130,20 @@ async def test_a_client_that_leaves_at_the_end_marker_is_remembered(dialect: str
                     break
         assert told(dialect, got) == ("Hi é", True)
         assert await proxied.kept() == ["Hello", "Hi é"]
+
+
+@EACH
+async def test_an_answer_is_finished_for_a_client_that_left_if_that_is_wanted(dialect: str) -> None:
+    of = SHORT[dialect]
+    middle = of.whole_at // 2
+    async with proxying(sent(of, of.data[:middle], of.data[middle:], waits=True), finish=True) as proxied:
+        url = f"{proxied.url}{PATHS[dialect]}"
+        async with proxied.client.stream("POST", url, json=asked(dialect, "Hello")) as answer:
+            async for _ in answer.aiter_bytes():
+                break
+        while not proxied.app.figures[Figure.GONE]:
+            await asyncio.sleep(0)
+        proxied.upstream.go_on.set()
+        while not proxied.app.figures[Figure.COMMITTED]:
+            await asyncio.sleep(0)
+        assert await proxied.kept() == ["Hello", "Hi é"]

@@ -19,6 +19,7 @@ from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, R
 from elytron_core.model import Value
 from elytron_http_shell.request.headers import heads_of
 from elytron_http_shell.responses import turn_away
+from elytron_http_shell.telemetry.metrics import Figures
 
 AUDIT_ID = "X-Audit-ID"
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -95,6 +96,8 @@ class Surface:
     told: Told | None = None
     is_repeatable: bool = False
     """Whether a call changes nothing that a second one would change again: an idempotency key is harmless then."""
+    figures: Figures | None = None
+    """What `/metrics` shows of it beside the server's own."""
 
 
 def shown(

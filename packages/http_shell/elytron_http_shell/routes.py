@@ -10,6 +10,7 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elytron_adapter.access_keys import AccessKeys
 from elytron_adapter.entry import Entrance
@@ -42,6 +43,9 @@ from elytron_http_shell.telemetry.request_log import Spans, Watch
 
 Family = Callable[[Entrance], Iterable[Surface]]
 """Gives the surfaces of one kind over an entrance: sockets, streams, a mounted protocol."""
+
+WATCHED = frozenset({"/livez", "/readyz", "/metrics"})
+"""The paths of what watches a server that shows another application."""
 
 FAMILIES: tuple[Family, ...] = (streams,)
 """The families of this shell that every application has."""
@@ -88,6 +92,9 @@ def application(
         *watching(entrance, metrics, told_to=told_to),
         *(surface for family in (*FAMILIES, *further) for surface in family(entrance)),
     ]
+    for surface in surfaces:
+        if surface.figures is not None:
+            metrics.bring(surface.figures)
     surfaces += describing(tuple(surfaces), told_to=told_to)
 
     @asynccontextmanager
@@ -113,6 +120,34 @@ def application(
     )
     app.router = Router(routes, lifespan=lifespan, middleware=[Middleware(Direct, routes=routes)])
     return app
+
+
+class Watched:
+    """An application with what says how its server is before it: its pulse, and its figures for operators."""
+
+    def __init__(
+        self, app: ASGIApp, entrance: Entrance, /, *, hosts: frozenset[str], figures: Sequence[Figures] = ()
+    ) -> None:
+        metrics = Metrics(entrance, figures=figures)
+        surfaces = {
+            surface.path: surface
+            for surface in watching(entrance, metrics, told_to=Access.MEMBER)
+            if surface.path in WATCHED
+        }
+        guard = Middleware(
+            Guard,
+            hosts=hosts,
+            ids=entrance.dispatcher.runtime.context.ids,
+            is_development=isinstance(entrance.authenticator, Development),
+        )
+        routes = [route(surface, entrance) for surface in surfaces.values()]
+        self._app = app
+        self._own = Starlette(routes=routes, middleware=[guard], exception_handlers=HANDLERS)
+        self._paths = surfaces.keys()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_own = scope["type"] == "http" and scope["path"] in self._paths
+        await (self._own if is_own else self._app)(scope, receive, send)
 
 
 async def _known(request: Request, error: Exception) -> Response:

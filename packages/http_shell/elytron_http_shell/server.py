@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from elytron_http_shell.socket_backlog import take_up
 
 if TYPE_CHECKING:
     from elytron_http_shell.routes import Family
+    from elytron_http_shell.telemetry.metrics import Figures
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LOOK_S = 0.01
@@ -105,6 +106,25 @@ async def serve(
     finally:
         if spans is not None:
             await asyncio.to_thread(spans.close)
+
+
+async def serve_watched(
+    app: Any,
+    entrance: Entrance,
+    serving: Serving,
+    /,
+    *,
+    started: Callable[[Started], None],
+    mode: str,
+    figures: "Sequence[Figures]" = (),
+) -> None:
+    """Serve as `serve_app` does, with the pulse and the figures of a server before `app`. Raises what it raises."""
+    try:
+        from elytron_http_shell.routes import Watched
+    except ImportError as error:
+        raise MissingExtra(extra="server", purpose="the HTTP server") from error
+    watched = Watched(app, entrance, hosts=_hosts(serving), figures=figures)
+    await serve_app(watched, entrance, serving, started=started, mode=mode)
 
 
 async def serve_app(

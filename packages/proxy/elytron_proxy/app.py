@@ -1,7 +1,7 @@
 """The ASGI application of the proxy: one place for four dialects, complete in itself."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import unquote
@@ -96,8 +96,10 @@ class ProxyApp:
             asked, caller = await self._entered(scope, receive, path)
             await self._answered(asked, caller, dialect, receive, send)
         except Refused as refused:
+            self.figures.count(Figure.REFUSED)
             await _refuse(shape, refused.refusal, send)
         except ElytronError as error:
+            self.figures.count(Figure.REFUSED)
             await _refuse(shape, self._refusal_of(error, scope), send)
 
     async def _entered(self, scope: Scope, receive: Receive, path: str) -> tuple[Asked, Caller]:
@@ -110,6 +112,7 @@ class ProxyApp:
         request_id = told if isinstance(told, str) else self._parts.memory.new_id()
         caller = await caller_of(self._entrance, self._settings, headers, peer=peer, request_id=request_id)
         body = await _body(headers, receive)
+        self.figures.count(Figure.REQUEST_BYTES, len(body))
         return Asked(scope["method"], path, scope["query_string"].decode("latin-1"), headers.items(), body), caller
 
     async def _answered(
@@ -123,11 +126,12 @@ class ProxyApp:
             await _give(200, kept, send)
         elif dialect is None:
             passage = Passage(self._parts.upstreams, self.figures, send)
-            await self._until_gone(receive, self._pass(passage, asked))
+            await self._until_gone(receive, self._pass(passage, asked), leave=None)
         else:
             exchange = Exchange(self._parts, dialect, caller, asked, send)
             try:
-                await self._until_gone(receive, exchange.run())
+                leave = exchange.leave if self._settings.finish else None
+                await self._until_gone(receive, exchange.run(), leave=leave)
             finally:
                 if exchange.keeping is not None:
                     await asyncio.shield(exchange.keeping)
@@ -145,16 +149,22 @@ class ProxyApp:
     async def _pass(self, passage: Passage, asked: Asked) -> None:
         await passage.all(await passage.ask(asked, model=_model_of(asked)), Told(MemoryUse.OFF.value))
 
-    async def _until_gone(self, receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-        """Do `work`, and give it up if the client leaves: the upstream is let go of."""
+    async def _until_gone(
+        self, receive: Receive, work: Coroutine[Any, Any, None], *, leave: Callable[[], None] | None
+    ) -> None:
+        """Do `work`. If the client leaves, give it up, so that the upstream is let go of; with `leave`, finish it."""
         task = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(_gone(receive))
         try:
             await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 self.figures.count(Figure.GONE)
-                return
-            task.result()
+                if leave is None:
+                    return
+                leave()
+                await asyncio.wait({task}, timeout=limits.FINISH_S)
+            if task.done():
+                task.result()
         finally:
             for one in (task, gone):
                 one.cancel()

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from elytron_core.errors import InvalidInput
 from elytron_core.ports.chat import FailureReason
-from elytron_models.fields import fields_of, json_text, text
+from elytron_models.fields import fields_of, inner, json_text, text
 from elytron_proxy import limits
 from elytron_proxy.caller import Caller, is_name
 from elytron_proxy.commit import Commit, Parts
 from elytron_proxy.conversation import Thread
 from elytron_proxy.dialects import Prompt, PromptDialect, Refusal
 from elytron_proxy.dialects.content import Body
+from elytron_proxy.dialects.responses import unsealed
 from elytron_proxy.figures import Figure
 from elytron_proxy.memory import Block, MemoryDown
 from elytron_proxy.response_store import Continuation, NotContinued
 from elytron_proxy.settings import MemoryUse
-from elytron_proxy.wire.passage import Asked, Passage, Refused, Send, Told
+from elytron_proxy.wire.passage import Asked, Passage, Read, Refused, Send, Told
 from elytron_proxy.wire.relay import AnswerCopy, KeyMask, StreamRelay, WholeCopy
 from elytron_proxy.wire.upstream import chunks_of
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     import httpx
 
 _OK: Final = 200
+_UNREADABLE: Final = 400
+_SEALED: Final = "invalid_encrypted_content"
 _EVENT_STREAM: Final = "text/event-stream"
 DOWN: Final = Refusal(503, "memory_required", "memory cannot answer now, and this call requires it: try again later")
 _CUT: Final = Refusal(502, "upstream_cut", "the model server broke off before the end of its answer: try again")
@@ -75,8 +78,36 @@ class Exchange:
         if self._block.text:
             placed = self._placed(body, self._prompt)
             self._parts.figures.count(Figure.RECALLED)
-        response = await self._passage.ask(await self._written(placed), model=self._model)
-        await self._relay(response, body)
+        sent = await self._written(placed)
+        response = await self._passage.ask(sent, model=self._model)
+        read: Read | None = None
+        if response.status_code == _UNREADABLE and (other := self._without_sealed(placed)) is not None:
+            read = Read(chunks_of(response))
+            if await self._is_sealed(response, read):
+                self._parts.figures.count(Figure.RESENT)
+                response, read = await self._passage.ask(await self._rewritten(other), model=self._model), None
+        if read is not None:
+            await self._passage.all(response, self._told, read=read)
+        else:
+            await self._relay(response, body)
+
+    def leave(self) -> None:
+        """Send nothing more: the client left."""
+        self._passage.is_left = True
+
+    def _without_sealed(self, body: Body) -> Body | None:
+        """Return the request without sealed reasoning, where it may be sent so; None if it may not, or has none."""
+        if self._dialect.name != "responses":
+            return None
+        is_continuing = self._continuation is not None and self._continuation.is_continuing
+        return unsealed(body) if self._parts.settings.resend or is_continuing else None
+
+    async def _is_sealed(self, response: "httpx.Response", read: Read) -> bool:
+        """Tell whether a refusal says that reasoning cannot be unsealed; it is let go of then."""
+        if text(inner(await read.look(), "error"), "code") != _SEALED:
+            return False
+        await response.aclose()
+        return True
 
     async def _pass(self, asked: Asked) -> None:
         await self._passage.all(await self._passage.ask(asked, model=self._model), Told(MemoryUse.OFF.value))
@@ -142,6 +173,9 @@ class Exchange:
         is_continued = self._continuation is not None and self._continuation.is_changed
         if not self._block.text and not is_continued:
             return self._asked
+        return await self._rewritten(body)
+
+    async def _rewritten(self, body: Body) -> Asked:
         return replace(self._asked, body=await _aside(body, _bytes_of, size=len(self._asked.body)))
 
     async def _relay(self, response: "httpx.Response", body: Body) -> None:

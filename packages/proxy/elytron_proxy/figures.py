@@ -1,37 +1,55 @@
 """Counts of what a proxy did. They name no one and hold no text."""
 
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator
 from enum import StrEnum
+from typing import Final, NamedTuple, Self
+
+_PREFIX: Final = "elytron_proxy"
+_FIRST_BYTE: Final = f"{_PREFIX}_first_byte_seconds"
+_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Figure(StrEnum):
-    """What is counted."""
+    """What is counted, with the sentence that says so where the counts are shown."""
 
-    CALLS = "calls"
-    RECALLED = "recalled"
-    """Calls that a block was placed in."""
-    COMMITTED = "committed"
-    OPENED = "opened"
-    """Answers that call tools: what the person said is stored, and waits for its answer."""
-    DUPLICATE = "duplicate"
-    """Turns that were stored already."""
-    DEGRADED = "degraded"
-    """Calls that went on without memory, because it could not answer."""
-    UNREAD = "unread"
-    """Requests and answers that no reader of their dialect could read."""
-    CUT = "cut"
-    """Streams that ended before their end marker."""
-    GONE = "gone"
-    """Calls whose client left before the end."""
-    FAILED = "failed"
-    """Answers that the provider itself ended with an error."""
-    PARTIAL = "partial"
-    """Answers that their length or a filter ended."""
-    TOO_LARGE = "too_large"
-    """Answers whose event or text was beyond its bound."""
-    LOST = "lost"
-    """Turns that memory did not take."""
-    UNREACHABLE = "unreachable"
+    text: str
+
+    def __new__(cls, name: str, text: str) -> Self:
+        """Return the member of this name."""
+        made = str.__new__(cls, name)
+        made._value_ = name
+        made.text = text
+        return made
+
+    CALLS = "calls", "Calls that came."
+    REFUSED = "refused", "Calls that were refused before anything was sent to the client."
+    RECALLED = "recalled", "Calls that a block was placed in."
+    COMMITTED = "committed", "Turns that were stored with their answer."
+    OPENED = "opened", "Answers that call tools: what the person said is stored, and waits for its answer."
+    DUPLICATE = "duplicate", "Turns that were stored already."
+    DEGRADED = "degraded", "Calls that went on without memory, because it could not answer."
+    UNREAD = "unread", "Requests and answers that no reader of their dialect could read."
+    CUT = "cut", "Streams that ended before their end marker."
+    GONE = "gone", "Calls whose client left before the end."
+    RESENT = "resent", "Requests that were sent again without sealed reasoning."
+    FAILED = "failed", "Answers that the provider itself ended with an error."
+    PARTIAL = "partial", "Answers that their length or a filter ended."
+    TOO_LARGE = "too_large", "Answers whose event or text was beyond its bound."
+    LOST = "lost", "Turns that memory did not take."
+    UNREACHABLE = "unreachable", "Calls that no model server answered."
+    REQUEST_BYTES = "request_bytes", "Bytes of requests that came."
+    ANSWER_BYTES = "answer_bytes", "Bytes of model servers' answers that went to clients."
+
+
+class ShownFigure(NamedTuple):
+    """One figure as a server shows it. A histogram has cumulative `buckets` by upper bound, and its sum as `value`."""
+
+    name: str
+    text: str
+    value: float
+    buckets: tuple[tuple[str, float], ...] = ()
 
 
 class Figures:
@@ -39,10 +57,17 @@ class Figures:
 
     def __init__(self) -> None:
         self._counts: Counter[Figure] = Counter()
+        self._first_bytes = [0] * (len(_BOUNDS) + 1)
+        self._first_byte_s = 0.0
 
-    def count(self, figure: Figure, /) -> None:
-        """Count one."""
-        self._counts[figure] += 1
+    def count(self, figure: Figure, by: int = 1, /) -> None:
+        """Count one, or as many as `by`."""
+        self._counts[figure] += by
+
+    def first_byte(self, seconds: float, /) -> None:
+        """Count an answer whose first byte took so long, from its whole request on."""
+        self._first_bytes[bisect_left(_BOUNDS, seconds)] += 1
+        self._first_byte_s += seconds
 
     def __getitem__(self, figure: Figure, /) -> int:
         return self._counts[figure]
@@ -50,3 +75,18 @@ class Figures:
     def told(self) -> dict[str, int]:
         """Return all counts by name."""
         return {figure.value: self._counts[figure] for figure in Figure}
+
+    def shown(self) -> Iterator[ShownFigure]:
+        """Yield all figures as Prometheus reads them."""
+        for figure in Figure:
+            yield ShownFigure(f"{_PREFIX}_{figure.value}_total", figure.text, self._counts[figure])
+        total, buckets = 0, list[tuple[str, float]]()
+        for bound, count in zip((*map(str, _BOUNDS), "+Inf"), self._first_bytes, strict=True):
+            total += count
+            buckets.append((bound, total))
+        yield ShownFigure(
+            _FIRST_BYTE,
+            "Time from a whole request to the first byte of its answer.",
+            self._first_byte_s,
+            tuple(buckets),
+        )

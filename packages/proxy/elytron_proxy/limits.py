@@ -35,6 +35,10 @@ REGISTRIES: Final = 1_024
 """Sets of tools that are remembered as registered."""
 TOOLS: Final = 128
 """Tools of one request that are registered; of more, none are."""
+FINISH_S: Final = 600.0
+"""So long an answer is read on whose client left, where that is asked for."""
+ERROR_BYTES: Final = 64 * 1024
+"""An upstream's refusal is read up to this size, to see whether sealed reasoning is its reason."""
 CONNECT_S: Final = 10.0
 SILENCE_S: Final = 600.0
 """The longest silence of an upstream, before its answer and within it."""

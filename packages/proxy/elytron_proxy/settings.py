@@ -72,6 +72,11 @@ class ProxySettings:
     """Whether an answer that its length or a filter ended is kept too."""
     stateful: bool = True
     """Whether responses are kept here, so that `previous_response_id` works with every upstream."""
+    finish: bool = False
+    """Whether an answer is read to its end, and kept, if its client leaves."""
+    resend: bool = False
+    """Whether a request is sent once more without sealed reasoning that its server cannot read. What is continued from
+    kept responses always is: the client could not take it out."""
     audit: bool = False
     """Whether the last blocks that went to a model are kept to be looked at."""
     trusted_peers: tuple[str, ...] = ()

@@ -71,7 +71,13 @@ class ProxyReport(Value):
     help="Size of what memory adds.",
 )
 @click.option("--keep-partial", is_flag=True, help="Keep answers that their length or a filter ended, too.")
+@click.option("--finish", is_flag=True, help="Read answers to their end, and keep them, if their client leaves.")
 @click.option("--stateless", is_flag=True, help="Keep no responses for `previous_response_id`.")
+@click.option(
+    "--resend",
+    is_flag=True,
+    help="Ask once more without sealed reasoning where a model server cannot read it.",
+)
 @click.option("--audit", is_flag=True, help="Keep the last blocks that went to a model, as records.")
 @click.option(
     "--trusted-peer",
@@ -112,7 +118,7 @@ def proxy(
 
     log_to_stderr(style, log_level)
     without_core_dumps()
-    serving = Serving(host=host, port=port, development=development)
+    serving = Serving(host=host, port=port, development=development, names=frozenset(given["hosts"]))
     asked = _settings(upstreams, host=host, **given)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(asked, serving))
@@ -127,7 +133,9 @@ def _settings(
     use: str,
     max_chars: int,
     keep_partial: bool,
+    finish: bool,
     stateless: bool,
+    resend: bool,
     audit: bool,
     peers: tuple[str, ...],
     hosts: tuple[str, ...],
@@ -141,7 +149,9 @@ def _settings(
         space=settings().space.value,
         max_chars=max_chars,
         partial=keep_partial,
+        finish=finish,
         stateful=not stateless,
+        resend=resend,
         audit=audit,
         trusted_peers=networks_of(peers),
         hosts=frozenset({"localhost", "127.0.0.1", "::1", host.lower(), *(name.lower() for name in hosts)}),
@@ -150,7 +160,7 @@ def _settings(
 
 async def _serve(asked: "ProxySettings", serving: Any) -> None:
     try:
-        from elytron_http_shell.server import is_loopback, serve_app
+        from elytron_http_shell.server import is_loopback, serve_watched
         from elytron_proxy import ProxyApp
     except ImportError as error:
         raise MissingExtra(extra="proxy", purpose="the memory proxy") from error
@@ -186,7 +196,9 @@ async def _serve(asked: "ProxySettings", serving: Any) -> None:
         def started(told: "Started") -> None:
             _ready(out, told, asked, found.store.value)
 
-        await serve_app(ProxyApp(entrance, asked), entrance, serving, started=started, mode=mode)
+        app = ProxyApp(entrance, asked)
+        figures = (app.figures.shown,)
+        await serve_watched(app, entrance, serving, started=started, mode=mode, figures=figures)
 
 
 def _ready(out: Output, told: "Started", asked: "ProxySettings", store: str) -> None:

@@ -98,6 +98,16 @@ def llm_surfaces(settings: "ProxySettings", /) -> "Family":
 
     def family(entrance: "Entrance") -> "Iterable[Surface]":
         app = ProxyApp(entrance, settings)
-        return (Surface(LLM_PATH, app, Access.CREDENTIALS, kind=Kind.MOUNT, running=app.running, is_repeatable=True),)
+        return (
+            Surface(
+                LLM_PATH,
+                app,
+                Access.CREDENTIALS,
+                kind=Kind.MOUNT,
+                running=app.running,
+                is_repeatable=True,
+                figures=app.figures.shown,
+            ),
+        )
 
     return family

@@ -67,10 +67,14 @@ class Metrics:
         }
         ProcessCollector(registry=self._registry)
         for brought in figures:
-            self._registry.register(_Brought(brought))
+            self.bring(brought)
         self._counters: dict[tuple[str, str, int], Counter] = {}
         self._times: dict[str, Histogram] = {}
         self._running = 0
+
+    def bring(self, figures: Figures, /) -> None:
+        """Show `figures` beside the others."""
+        self._registry.register(_Brought(figures))
 
     def began(self) -> None:
         """Count a request that came."""

@@ -75,6 +75,17 @@ def place(body: Body, prompt: Prompt, block: str, placement: Placement, /) -> Bo
     return {**body, "input": with_message(items, prompt.at, block, kind="input_text", placement=placement)}
 
 
+def unsealed(body: Body, /) -> Body | None:
+    """Return the request without sealed reasoning; None if it has none."""
+    items = items_of(body, "input")
+    left = [item for item in items if not (fields(item).get("encrypted_content") and _is_reasoning(fields(item)))]
+    return {**body, "input": left} if len(left) < len(items) else None
+
+
+def _is_reasoning(item: Fields) -> bool:
+    return text(item, "type") == "reasoning"
+
+
 def streamed(answer: Fields, /) -> bytes:
     """Return a whole answer as the stream that it could have been; one under way is none."""
     kind = _STATUS.get(text(answer, "status"))

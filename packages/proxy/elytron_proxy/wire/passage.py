@@ -1,9 +1,12 @@
 """The passage of one answer to its client: asked for, begun, and given as it comes."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from elytron_models.fields import Fields, fields_of
+from elytron_proxy import limits
 from elytron_proxy.dialects import Refusal
 from elytron_proxy.figures import Figure, Figures
 from elytron_proxy.wire import headers as names
@@ -56,6 +59,28 @@ class Told:
         return found
 
 
+@dataclass(slots=True)
+class Read:
+    """An answer whose beginning was looked at: `data`, and the `rest` that is to come."""
+
+    rest: AsyncGenerator[bytes]
+    data: bytearray = field(default_factory=bytearray)
+    is_broken: bool = False
+
+    async def look(self) -> Fields:
+        """Return the object that a short answer holds; an empty one for any other."""
+        import httpx
+
+        try:
+            async for chunk in self.rest:
+                self.data += chunk
+                if len(self.data) > limits.ERROR_BYTES:
+                    return {}
+        except httpx.HTTPError:
+            self.is_broken = True
+        return fields_of(bytes(self.data)) or {}
+
+
 class Passage:
     """The way of an answer's bytes to the client, without memory: as they come."""
 
@@ -63,6 +88,9 @@ class Passage:
         self._upstreams = upstreams
         self._figures = figures
         self._send = send
+        self._asked_at: float | None = time.perf_counter()
+        self.is_left = False
+        """Whether the client left: nothing is sent any more."""
 
     async def ask(self, asked: Asked, /, *, model: str) -> "httpx.Response":
         """Return the upstream's answer. Raises Refused."""
@@ -81,6 +109,8 @@ class Passage:
 
     async def begin(self, response: "httpx.Response", told: Told, /) -> None:
         """Send the head of the answer."""
+        if self.is_left:
+            return
         pairs = names.client_headers(response.headers.multi_items(), keys=self._upstreams.keys)
         await self._send(
             {
@@ -92,19 +122,27 @@ class Passage:
 
     async def give(self, data: bytes, /, *, is_last: bool = False) -> None:
         """Send a piece of the body."""
+        if self.is_left:
+            return
+        if data and self._asked_at is not None:
+            self._figures.first_byte(time.perf_counter() - self._asked_at)
+            self._asked_at = None
         if data or is_last:
+            self._figures.count(Figure.ANSWER_BYTES, len(data))
             await self._send({"type": "http.response.body", "body": data, "more_body": not is_last})
 
-    async def all(self, response: "httpx.Response", told: Told, /) -> None:
-        """Send an answer as it comes. One that breaks off breaks off for the client too."""
+    async def all(self, response: "httpx.Response", told: Told, /, *, read: Read | None = None) -> None:
+        """Send an answer as it comes, after what was `read` of it. If it breaks off, it does so for the client too."""
         import httpx
 
+        read = read or Read(chunks_of(response))
         mask = KeyMask(self._upstreams.keys)
         try:
             await self.begin(response, told)
-            async for chunk in chunks_of(response):
+            await self.give(mask.feed(bytes(read.data)))
+            async for chunk in read.rest:
                 await self.give(mask.feed(chunk))
-            await self.give(mask.end(), is_last=True)
+            await self.give(mask.end(), is_last=not read.is_broken)
         except httpx.HTTPError:
             return  # without its end, the server closes the connection
         finally:

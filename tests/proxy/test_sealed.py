@@ -1,0 +1,80 @@
+"""Sealed reasoning that a model server cannot read: asked again once without it, if that is wanted."""
+
+from typing import Any
+
+import pytest
+from tests.models.fake_server import Sent, refusal
+from tests.models.streams import TEXTS
+from tests.proxy.proxy_setup import KEY, PATHS, proxying
+from tests.proxy.test_state import ask, response
+
+from elytron_proxy import limits
+from elytron_proxy.figures import Figure
+
+pytestmark = pytest.mark.anyio
+TEXT = "".join(TEXTS)
+REASONING: dict[str, Any] = {"type": "reasoning", "id": "rs9", "summary": [], "encrypted_content": "b3RoZXI="}
+ITEMS = [REASONING, {"type": "message", "role": "user", "content": "One"}]
+CANNOT = refusal(400, {"code": "invalid_encrypted_content", "message": f"cannot be verified ({KEY})"})
+
+
+async def test_it_is_asked_once_more_without_it() -> None:
+    async with proxying(CANNOT, response("r1"), resend=True) as proxied:
+        answer = await ask(proxied, ITEMS)
+        assert answer.content == response("r1").chunks[0]
+        first, second = (one.body["input"] for one in proxied.upstream.asked)
+        assert (first, second) == (ITEMS, ITEMS[1:])
+        assert await proxied.kept() == ["One", TEXT]
+        assert proxied.app.figures[Figure.RESENT] == 1
+
+
+async def test_it_is_asked_no_third_time() -> None:
+    async with proxying(CANNOT, CANNOT, resend=True) as proxied:
+        answer = await ask(proxied, ITEMS)
+        assert (answer.status_code, len(proxied.upstream.asked)) == (400, 2)
+
+
+async def test_a_client_is_told_where_it_is_not_wanted() -> None:
+    async with proxying(CANNOT) as proxied:
+        answer = await ask(proxied, ITEMS)
+        assert answer.content == CANNOT.chunks[0].replace(KEY.encode(), b"*" * len(KEY))
+        assert len(proxied.upstream.asked) == 1
+
+
+async def test_what_is_continued_from_kept_responses_is_asked_again_unless_told() -> None:
+    async with proxying(response("r1"), CANNOT, response("r2")) as proxied:
+        await ask(proxied, "One")
+        assert (await ask(proxied, "Two", previous_response_id="r1")).status_code == 200
+        second, third = ([item["type"] for item in one.body["input"]] for one in proxied.upstream.asked[1:])
+        assert (second, third) == (["message", "reasoning", "message", "message"], ["message", "message", "message"])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        refusal(400, {"code": "invalid_value", "message": f"of {KEY}"}),
+        refusal(400, "no object"),
+        refusal(400, {"code": "invalid_encrypted_content", "message": "x" * limits.ERROR_BYTES}),
+        Sent((b'{"err', b'or"'), 400, "application/json"),
+    ],
+)
+async def test_any_other_refusal_passes_as_it_is(sent: Sent) -> None:
+    async with proxying(sent, resend=True) as proxied:
+        answer = await ask(proxied, ITEMS)
+        assert (answer.status_code, len(proxied.upstream.asked)) == (400, 1)
+        assert answer.content == b"".join(sent.chunks).replace(KEY.encode(), b"*" * len(KEY))
+
+
+async def test_a_refusal_that_breaks_off_breaks_off_for_the_client() -> None:
+    import httpx
+
+    async with proxying(Sent((b'{"error"',), 400, "application/json", dies=True), resend=True) as proxied:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await ask(proxied, ITEMS)
+
+
+async def test_other_dialects_have_none() -> None:
+    async with proxying(CANNOT, resend=True) as proxied:
+        said = [{"role": "user", "content": "One"}]
+        assert (await proxied.post(PATHS["chat"], {"model": "m", "messages": said})).status_code == 400
+        assert len(proxied.upstream.asked) == 1
