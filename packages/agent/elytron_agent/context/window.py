@@ -34,6 +34,8 @@ class Summary(Value):
     at: Instant
     is_extract: bool = False
     """Whether it was made of the turns' own sentences, without a model."""
+    is_erased: bool = False
+    """Whether its text went with a turn that it may tell of."""
 
 
 class ThreadHead(Value):

@@ -128,7 +128,7 @@ class Agent:
         """
         self._check(text, images)
         async with self._lock:
-            await self._thread.refresh()
+            await self._thread.settle()
             if self._thread.head.open is not None:
                 async with aclosing(self._gone_on(self._thread.head.open)) as events:
                     async for event in events:
@@ -157,7 +157,7 @@ class Agent:
     async def resume(self) -> AsyncGenerator[AgentEvent]:
         """Yield what happens while a run that broke off goes on; nothing, if there is none."""
         async with self._lock:
-            await self._thread.refresh()
+            await self._thread.settle()
             if self._thread.head.open is not None:
                 async with aclosing(self._gone_on(self._thread.head.open)) as events:
                     async for event in events:
@@ -205,7 +205,7 @@ class Agent:
     async def preview_compaction(self) -> CompactionPlan | None:
         """Return which turns would leave the window if it were compacted now; None, if none may."""
         async with self._lock:
-            await self._thread.refresh()
+            await self._thread.settle()
             zone = (await self.preferences()).timezone
             return self._parts.compactor().plan(0, factor=self._parts.factor, zone=zone, is_forced=True)
 
@@ -215,13 +215,13 @@ class Agent:
         if planned is None:
             return None
         async with self._lock:
-            await self._thread.refresh()
+            await self._thread.settle()
             return await self._parts.compactor().carry_out(planned)
 
     async def undo_compaction(self) -> Summary:
         """Bring the turns of the latest summary back into the window, and return it. Raises NotFound."""
         async with self._lock:
-            await self._thread.refresh()
+            await self._thread.settle()
             return await self._thread.uncompact()
 
     async def subagent(self, name: str, /, *, settings: AgentSettings | None = None) -> "Agent":

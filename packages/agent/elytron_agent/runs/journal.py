@@ -1,9 +1,11 @@
 """The documents of an agent: its threads, and of each run what was asked, each reply, each result of a tool.
 
 A reply is stored before it is acted on. All are private records under reserved namespaces, which no
-model's tool lists. A document of a run is written once.
+model's tool lists. A document of a run is written once. What repeats a turn, a conversation or a block stands where
+an erasure of that takes it along.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar, cast
 
 from elytron.api import MemoryFace
@@ -15,20 +17,25 @@ from elytron_agent.runs import limits
 from elytron_agent.runs.events import StopReason
 from elytron_agent.runs.settings import Preferences, Usage
 from elytron_core import canonical
+from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
+from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
 from elytron_core.contracts.records import RecordGetRequest, RecordPutRequest, RecordSearchRequest
 from elytron_core.errors import Conflict, NotFound, PreconditionFailed
+from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes.long_term import Privacy
+from elytron_core.planes.records import COPIES_OF_BLOCKS, copies_of_conversation, copies_of_turn
 from elytron_core.policy.admission.own_output import is_own_output, strip_own_output
 from elytron_core.ports.chat import FinishReason, Message, Opaque, Reply, Role, TextPart, ToolCall, ToolResult
 from elytron_core.scope import Scope
 
 AGENTS = "elytron:agent"
-RUNS = "elytron:run"
 REPEATED: Final = "(what memory showed, repeated)"
 _LABEL = "a document of an agent's run"
 _INPUT, _END = "0000", "end"
+_OTHERS: Final = 32
+"""So many turns of others may stand in the conversation beside those of the window."""
 ValueT = TypeVar("ValueT", bound=Value)
 
 
@@ -91,6 +98,12 @@ class RunEnd(Value):
     turn: str | None = None
     memories: tuple[str, ...] = ()
     usage: Usage = Usage()
+
+
+class SummaryText(Value):
+    """The words of a summary."""
+
+    text: str
 
 
 class RunRecord(Value):
@@ -178,28 +191,31 @@ class Journal:
 
     async def stable(self, thread: str, epoch: int, /) -> Stable | None:
         """Return the stable part of an epoch, None before it is made."""
-        found = await self._read((AGENTS, self._agent, thread), f"epoch.{epoch:0{limits.EPOCH_DIGITS}}", Stable)
+        found = await self._read(self._shown(thread), f"epoch.{epoch:0{limits.EPOCH_DIGITS}}", Stable)
         return found[0] if found is not None else None
 
     async def put_stable(self, thread: str, epoch: int, part: Stable, /) -> None:
         """Store the stable part of an epoch."""
         key = f"epoch.{epoch:0{limits.EPOCH_DIGITS}}"
-        await self._put((AGENTS, self._agent, thread), key, part, expected=None)
+        await self._put(self._shown(thread), key, part, expected=None)
 
     async def summary(self, thread: str, number: int, /) -> Summary | None:
-        """Return a summary of the thread, None for the number 0."""
+        """Return a summary of the thread, without its text if a turn that it may tell of was erased; None for 0."""
         if number == 0:
             return None
         key = f"summary.{number:0{limits.EPOCH_DIGITS}}"
         found = await self._read((AGENTS, self._agent, thread), key, Summary)
         if found is None:
             raise NotFound(what="summary", name=str(number))
-        return found[0]
+        told = await self._read(copies_of_conversation(thread), key, SummaryText)
+        text = {"text": told[0].text} if told is not None else {"is_erased": True}
+        return found[0].model_copy(update=text)
 
     async def put_summary(self, thread: str, summary: Summary, /) -> None:
         """Store a summary; it stands before the window once the head says so."""
         key = f"summary.{summary.number:0{limits.EPOCH_DIGITS}}"
-        await self._put((AGENTS, self._agent, thread), key, summary, expected=None)
+        await self._put(copies_of_conversation(thread), key, SummaryText(text=summary.text), expected=None)
+        await self._put((AGENTS, self._agent, thread), key, summary.model_copy(update={"text": ""}), expected=None)
 
     async def preferences(self) -> Preferences | None:
         """Return what the person set, None before anything was."""
@@ -215,22 +231,22 @@ class Journal:
 
     async def begin(self, asked: RunInput, /) -> None:
         """Store what a run is asked; nothing was done for it before. Raises Conflict if another process has the run."""
-        await self._put((f"{RUNS}:{asked.run}",), _INPUT, asked.model_copy(update={"by": self._by}))
+        await self._put(copies_of_turn(asked.run), _INPUT, asked.model_copy(update={"by": self._by}))
 
     async def reply(self, run: str, reply: StepReply, /) -> None:
         """Store a reply; its calls may be made after this. Raises Conflict if another process has the run."""
         key = f"{reply.step:0{limits.STEP_DIGITS}}"
-        await self._put((f"{RUNS}:{run}",), key, reply.model_copy(update={"by": self._by}))
+        await self._put(copies_of_turn(run), key, reply.model_copy(update={"by": self._by}))
 
     async def result(self, run: str, result: CallResult, /) -> None:
         """Store what a call came to. Raises Conflict if another process has the run."""
         key = f"{result.step:0{limits.STEP_DIGITS}}.{result.place:0{limits.STEP_DIGITS}}"
-        await self._put((f"{RUNS}:{run}",), key, result.model_copy(update={"by": self._by}))
+        await self._put(copies_of_turn(run), key, result.model_copy(update={"by": self._by}))
 
     async def end(self, run: str, end: RunEnd, /) -> None:
         """Store how a run ended; the first end stays."""
         try:
-            await self._put((f"{RUNS}:{run}",), _END, end)
+            await self._put(copies_of_turn(run), _END, end)
         except Conflict:
             return
 
@@ -241,7 +257,7 @@ class Journal:
         while True:
             request = RecordSearchRequest(
                 scope=self._scope,
-                namespace=(f"{RUNS}:{run}",),
+                namespace=copies_of_turn(run),
                 limit=1_000,
                 offset=offset,
                 include_private=True,
@@ -261,6 +277,24 @@ class Journal:
             results=tuple(CallResult.model_validate(found[key]) for key in keys if "." in key),
             end=RunEnd.model_validate(end) if end is not None else None,
         )
+
+    async def gone(self, turns: Sequence[WindowTurn], /) -> frozenset[str]:
+        """Return those runs of which memory no longer holds all: something of the turn was forgotten or erased."""
+        stored = {turn.memories[0]: turn for turn in turns if turn.memories}
+        if not stored:
+            return frozenset()
+        asked = MemoryReplayRequest(scope=self._scope, limit=min(len(turns) + _OTHERS, core_limits.PAGE_MAX))
+        report = await self._memory.replay(asked)
+        told = {turn.id: turn for turn in report.turns}
+        first = report.turns[0].id if report.turns and report.has_more else ""
+        return frozenset(
+            turn.run
+            for place, turn in stored.items()
+            if place >= first and not _is_whole(told.get(TurnId(place)), turn)
+        )
+
+    def _shown(self, thread: str) -> tuple[str, ...]:
+        return (*COPIES_OF_BLOCKS, self._agent, thread)
 
     def _get(self, namespace: tuple[str, ...], key: str) -> RecordGetRequest:
         return RecordGetRequest(scope=self._scope, namespace=namespace, key=key, include_private=True)
@@ -294,6 +328,12 @@ class Journal:
             what = "the thread, with which another process went on,"
             raise Conflict(what=what, expected=expected or 0, found=there.version) from None
         return report.record.version
+
+
+def _is_whole(told: LedgerTurn | None, turn: WindowTurn) -> bool:
+    if told is None or len(told.messages) < len(turn.memories):
+        return False
+    return all(message.text and not message.forgotten for message in told.messages)
 
 
 def _own(part: Any) -> Any:

@@ -50,15 +50,24 @@ class ContextSource:
     async def stable(self) -> Stable:
         """Return the stable part of the epoch; the first run of an epoch makes it."""
         found = await self.thread.read_stable()
-        if found is None:
-            blocks, facts = await self.shown_blocks(), await self._facts()
-            found = Stable(blocks=blocks, facts=facts, mark=self.ids.secret(6).hex(), at=self.clock.now())
-            await self.thread.keep_stable(found)
-        return found
+        return found if found is not None else await self._made(await self._facts() or "")
+
+    async def renewed(self) -> Stable:
+        """Return the stable part, made anew if one of its facts stands no more: what was taken back is not shown."""
+        found, facts = await self.thread.read_stable(), await self._facts()
+        if found is not None and (facts is None or set(found.facts.splitlines()) <= set(facts.splitlines())):
+            return found
+        return await self._made(facts or "")
+
+    async def _made(self, facts: str) -> Stable:
+        blocks = await self.shown_blocks()
+        made = Stable(blocks=blocks, facts=facts, mark=self.ids.secret(6).hex(), at=self.clock.now())
+        await self.thread.keep_stable(made)
+        return made
 
     async def turn(self, text: str, preferences: Preferences, /, *, strategy_reference: str | None) -> TurnContext:
         """Return what is true of this turn alone."""
-        stable, blocks = await self.stable(), await self.shown_blocks()
+        stable, blocks = await self.renewed(), await self.shown_blocks()
         beside = {memory for turn in self.thread.past for memory in turn.memories}
         recalled, outcome = await self.recall.recall(text, beside=beside)
         head = self.thread.head
@@ -109,8 +118,8 @@ class ContextSource:
             for block in found
         )
 
-    async def _facts(self) -> str:
-        """Return what stands as memory projects it; nothing if memory fails."""
+    async def _facts(self) -> str | None:
+        """Return what stands as memory projects it; None if memory fails."""
         request = MemoryProjectionRequest(
             scope=self.scope,
             query="",
@@ -121,7 +130,7 @@ class ContextSource:
         try:
             report = await self.memory.project(request)
         except ElytronError:
-            return ""
+            return None
         shown = [section for section in report.sections if section.included]
         stable = report.system_memory_block[: report.stable_chars] if shown else ""
         return stable.removeprefix(POLICY).strip()

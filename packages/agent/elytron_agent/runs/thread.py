@@ -1,11 +1,12 @@
 """A thread of an agent: its head, its window and its stable part, as they are stored and as they change."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from elytron_agent.context.reference import Stable
 from elytron_agent.context.window import Summary, ThreadHead, WindowTurn, compacted, uncompacted
-from elytron_agent.runs.journal import Journal, RunRecord
-from elytron_core.errors import NotFound, StillRunning
+from elytron_agent.runs.journal import Journal
+from elytron_core.errors import ElytronError, NotFound, StillRunning
 
 
 @dataclass(slots=True)
@@ -33,7 +34,20 @@ class Thread:
         self.turns = {run: turn for run, turn in self.turns.items() if run in head.window and not turn.is_pending}
         for run in head.window:
             if run not in self.turns and run != head.open:
-                self.turns[run] = (await self._record(run)).turn
+                self.turns |= await self._turns((run,))
+
+    async def settle(self) -> None:
+        """Read the thread, and let go of what memory no longer holds: turns that were forgotten or erased.
+
+        The turns of a summary that was erased come back as far as they stand.
+        """
+        await self.refresh()
+        while self.summary is not None and self.summary.is_erased:
+            await self.uncompact()
+        gone = await self._gone()
+        window = tuple(run for run in self.head.window if run == self.head.open or run in self.turns.keys() - gone)
+        if window != self.head.window:
+            await self.store(self.head.model_copy(update={"window": window}))
 
     async def store(self, head: ThreadHead, /) -> None:
         """Store `head` in the place of the one that is held. Raises Conflict."""
@@ -66,8 +80,8 @@ class Thread:
         latest = self.summary
         if latest is None:
             raise NotFound(what="summary", name="", way_out="nothing was summed up")
-        back = {run: (await self._record(run)).turn for run in latest.covers}
-        await self.store(uncompacted(self.head, latest))
+        back = await self._turns(latest.covers)
+        await self.store(uncompacted(self.head, latest.model_copy(update={"covers": tuple(back)})))
         self.turns = back | self.turns
         self.summary = await self.journal.summary(self.name, latest.previous)
         return latest
@@ -88,8 +102,13 @@ class Thread:
         """Return the turns of the window that are over, oldest first."""
         return tuple(self.turns[run] for run in self.head.window if run in self.turns and run != self.head.open)
 
-    async def _record(self, run: str) -> RunRecord:
-        record = await self.journal.load(run)
-        if record is None:
-            raise NotFound(what="run", name=run)
-        return record
+    async def _turns(self, runs: Iterable[str]) -> dict[str, WindowTurn]:
+        """Return the turns of the runs that are still there."""
+        records = [(run, await self.journal.load(run)) for run in runs]
+        return {run: record.turn for run, record in records if record is not None}
+
+    async def _gone(self) -> frozenset[str]:
+        try:
+            return await self.journal.gone(self.past)
+        except ElytronError:
+            return frozenset()

@@ -14,6 +14,18 @@ from elytron_core.scope import Name
 RECORDS = "records"
 ID_WORD = "record"
 """What the memory ids of records begin with."""
+COPIES_OF_BLOCKS = ("elytron:shown",)
+"""Below it stand copies of what a model was shown: each erasure in the space takes them all."""
+
+
+def copies_of_turn(host_id: str, /) -> tuple[str, ...]:
+    """Return the namespace below which records repeat the turn of this host id: they are erased with any part of it."""
+    return (f"elytron:run:{host_id}",)
+
+
+def copies_of_conversation(conversation: str, /) -> tuple[str, ...]:
+    """Return the namespace of records that repeat a conversation: they are erased with any message of it."""
+    return ("elytron:conversation", conversation)
 
 
 def _bounded(value: JsonValue) -> JsonValue:

@@ -10,6 +10,7 @@ from elytron.documents.plane_documents import KeptMemory, by_plane, citations_of
 from elytron.documents.planes import HOMES
 from elytron.documents.prefix_scan import documents_under
 from elytron.embedding.vector_removal import vectors_of
+from elytron.erasure.copies import copies_of
 from elytron.indexing.checkpoint_store import CHECKPOINT
 from elytron.memories.audit_trail import trail_documents
 from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored, plane_of
@@ -133,6 +134,7 @@ async def _planned(ctx: OperationContext, scope: Scope, record: SpaceRecord, mem
     for memory in memories:
         await _take_links(ctx, scope, memory, plan)
     await _take_beside(ctx, scope, [memory for memory in memories if isinstance(memory, TurnMemory)], plan)
+    plan.refs |= await copies_of(ctx, scope.space, record, memories)
     plan.refs |= await vectors_of(ctx.store, scope.space, plan.sources)
     await _take_trails(ctx, scope, memories, plan)
     return plan

@@ -1,0 +1,40 @@
+"""Copies of what goes: records that repeat turns, conversations or blocks, which an erasure takes along."""
+
+from collections.abc import Iterable
+
+from elytron.context import OperationContext
+from elytron.documents.plane_documents import KeptMemory
+from elytron.documents.prefix_scan import documents_under
+from elytron.memories.lookup import Memory, TurnMemory
+from elytron_core.ids import SpaceId
+from elytron_core.planes.records import (
+    COPIES_OF_BLOCKS,
+    RECORDS,
+    Record,
+    copies_of_conversation,
+    copies_of_turn,
+)
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.store import Ref
+
+
+async def copies_of(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, memories: Iterable[Memory], /
+) -> dict[Ref, int]:
+    """Return where copies of `memories` stand, with their revisions: of words that were said, and of shown blocks."""
+    prefixes: set[str] = set()
+    for memory in memories:
+        if isinstance(memory, KeptMemory) and isinstance(memory.value, Record):
+            continue
+        prefixes.add(_below(record, COPIES_OF_BLOCKS))
+        if isinstance(memory, TurnMemory):
+            prefixes.add(record.namespace_key(copies_of_conversation(memory.turn.conversation)))
+            if memory.turn.host_id is not None:
+                prefixes.add(_below(record, copies_of_turn(memory.turn.host_id)))
+    found = await documents_under(ctx.store, space, RECORDS, prefixes) if prefixes else ()
+    return {document.ref: document.revision for document in found}
+
+
+def _below(record: SpaceRecord, namespace: tuple[str, ...]) -> str:
+    """Return how the keys begin of all records whose namespace has the first part of `namespace`."""
+    return record.namespace_key(namespace).partition(".")[0] + "."

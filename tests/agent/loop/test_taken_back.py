@@ -1,0 +1,106 @@
+"""What was erased, forgotten or made private is shown to no model any more, whatever an agent keeps of its runs."""
+
+from pathlib import Path
+
+import pytest
+from tests.agent.chat_script import ScriptedChat, text
+
+import elytron
+from elytron import FactAction, FactChangeRequest, Privacy
+from elytron.api import MemoryFace
+from elytron_agent import Agent, AgentSettings
+from elytron_core.errors import NotFound
+from elytron_core.ports.chat import ModelRequest
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "The cellar code is marigold."
+
+
+def told(request: ModelRequest) -> str:
+    return "\n".join(message.model_dump_json() for message in request.messages)
+
+
+def agent_of(memory: MemoryFace, model: ScriptedChat) -> Agent:
+    return Agent(memory, model, settings=AgentSettings(enabled=True, recall_deadline_s=30.0))
+
+
+async def id_of(memory: MemoryFace, part: str) -> str:
+    return next(hit.id for hit in (await memory.list()).items if part in hit.text)
+
+
+@pytest.mark.parametrize("verb", ["erase", "forget"])
+async def test_a_turn_that_was_taken_back_leaves_the_window(memory: MemoryFace, verb: str) -> None:
+    model = ScriptedChat(text("Noted."))
+    agent = agent_of(memory, model)
+    await agent.say("I have a boat.")
+    await agent.say(SECRET)
+    await agent.say("I have a cat.")
+    assert SECRET in told(model.last)
+    gone = await id_of(memory, SECRET)
+    await (memory.erase(gone) if verb == "erase" else memory.forget(gone))
+    for each in (agent, agent_of(memory, model)):
+        await each.say("What do you know?")
+        assert SECRET not in told(model.last)
+        assert "I have a boat." in told(model.last)
+        assert "I have a cat." in told(model.last)
+
+
+async def test_an_erased_turn_leaves_its_summary_and_the_others_are_summed_up_anew(memory: MemoryFace) -> None:
+    model = ScriptedChat(text("Noted."))
+    agent = agent_of(memory, model)
+    for said in ("My boat is called Marimba.", SECRET, "It is blue.", "It is old."):
+        await agent.say(said)
+    made = await agent.compact()
+    assert made is not None
+    await agent.say("And now?")
+    await memory.erase(await id_of(memory, SECRET))
+    fresh = agent_of(memory, model)
+    await fresh.say("What do you know?")
+    assert SECRET not in told(model.last)
+    assert "My boat is called Marimba." in told(model.last)
+    with pytest.raises(NotFound):
+        await fresh.undo_compaction()
+    again = await fresh.compact()
+    assert again is not None
+    assert "marigold" not in again.text
+
+
+async def test_nothing_of_an_erased_turn_or_fact_stands_in_the_file(tmp_path: Path) -> None:
+    place = tmp_path / "memory.db"
+    model = ScriptedChat(text("The code marigold is noted."), text("Yes."))
+    async with elytron.open(str(place), space="ada") as memory:
+        await memory.add_fact("colour", "Ada likes vermilion")
+        agent = agent_of(memory, model)
+        for said in (SECRET, "It is blue.", "It is old."):
+            await agent.say(said)
+        assert "vermilion" in told(model.last)
+        await agent.compact()
+        items = (await memory.list()).items
+        erased = await memory.erase([hit.id for hit in items if "marigold" in hit.text or "vermilion" in hit.text])
+        if erased.derived:
+            await memory.erase(erased.derived)
+    stored = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"marigold" not in stored
+    assert b"vermilion" not in stored
+
+
+async def test_a_fact_that_stands_no_more_leaves_the_stable_part_at_once(memory: MemoryFace) -> None:
+    model = ScriptedChat(text("Yes."))
+    agent = agent_of(memory, model)
+    (tea,) = (await memory.add_fact("drink", "Ada likes green tea")).ids
+    (scar,) = (await memory.add_fact("scar", "from the kiln")).ids
+    await agent.say("Hello.")
+    assert "green tea" in told(model.last)
+    assert "kiln" in told(model.last)
+    await memory.forget(tea)
+    await memory.change_fact(
+        FactChangeRequest(id=scar, action=FactAction.CHANGE_PRIVACY, privacy=Privacy.PRIVATE, reason="asked to")
+    )
+    await agent.say("And now?")
+    assert "green tea" not in told(model.last)
+    assert "kiln" not in told(model.last)
+    kept = model.asked[-1].messages[:2]
+    await memory.add_fact("home", "Ada lives in Lisbon")
+    await agent.say("Still?")
+    assert model.asked[-1].messages[:2] == kept
