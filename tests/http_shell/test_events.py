@@ -200,14 +200,13 @@ class TestSessions:
         ) as page:
             assert (await page.get("/v1/events")).status_code == 401
 
-    async def test_the_oldest_makes_room(
-        self, live: Live, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_the_oldest_makes_room(self, runtime: MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(limits, "EVENT_SESSIONS", 1)
-        first = (await client.post("/v1/events/session")).cookies[COOKIE]
-        await client.post("/v1/events/session")
-        async with httpx.AsyncClient(base_url=live.url, cookies={COOKIE: first}, trust_env=False, timeout=60) as page:
-            assert (await page.get("/v1/events")).status_code == 401
+        sessions = Sessions(Entrance(Dispatcher(runtime), authenticator=Doormen()))
+        first = sessions.open("ada", "Bearer s3cret")
+        second = sessions.open("bob", "Bearer other")
+        shown = [sessions.credential(Headers({"cookie": f"{COOKIE}={token}"})) for token in (first, second)]
+        assert shown == [None, "Bearer other"]
 
     async def test_a_holder_has_so_many_and_pushes_out_no_one_elses(
         self, live: Live, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch

@@ -3,7 +3,6 @@
 import contextlib
 import hmac
 import re
-from collections import OrderedDict
 from collections.abc import Collection
 from functools import cache
 from typing import Annotated, Self
@@ -11,21 +10,25 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from elytron.context import OperationContext
+from elytron.documents.cursor import CursorForm
 from elytron.state.conflict_retry import Race
 from elytron.state.space_records import opening_changes
 from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_core import canonical, limits
+from elytron_core.caches.lru import LruCache
 from elytron_core.clock import Instant
 from elytron_core.contracts.scope_fields import Cursor, PageLimit
-from elytron_core.errors import Conflict, ElytronError, InvalidInput, NotFound, Unauthorized
+from elytron_core.errors import Conflict, ElytronError, NotFound, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SpaceId, is_reserved
 from elytron_core.model import Request, Value
 from elytron_core.planes.access import ACCESS_KEYS, AccessKey
 from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 from elytron_core.scope import Name, Space
 
 KEY_ID = re.compile(r"[0-9a-f]{16}")
+_CURSOR = CursorForm(KEY_ID, "a page of keys")
 _KEY = re.compile(r"ely_(operator|user|device)_([0-9a-f]{16})_([0-9a-f]{64})")
 _SECRET_BYTES = 32
 _NOBODY = "0" * 64
@@ -102,8 +105,8 @@ class AccessKeys:
 
     def __init__(self, context: OperationContext, /) -> None:
         self._context = context
-        self._seen: OrderedDict[str, tuple[Instant, AccessKey | None]] = OrderedDict()
-        self._noted: OrderedDict[str, Instant] = OrderedDict()
+        self._seen: LruCache[str, tuple[Instant, AccessKey | None]] = LruCache(limits.ACCESS_KEYS_CACHED)
+        self._noted: LruCache[str, Instant] = LruCache(limits.ACCESS_KEYS_CACHED)
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
         """Return whose key the header holds. Raises Unauthorized, with one and the same word for every reason."""
@@ -137,8 +140,6 @@ class AccessKeys:
         if now - max(seen[1].last_used_at or 0, self._noted.get(key_id, 0)) < limits.ACCESS_USED_EVERY_MS:
             return
         self._noted[key_id] = now
-        if len(self._noted) > limits.ACCESS_KEYS_CACHED:
-            self._noted.popitem(last=False)
         with contextlib.suppress(ElytronError):
             record, key, revision = await self._kept(key_id)
             if (key.last_used_at or 0) < now:
@@ -206,9 +207,9 @@ class AccessKeys:
     async def list(self, request: AccessListRequest | None = None, /) -> AccessKeyList:
         """Return a page of the keys, revoked ones too."""
         asked = request or AccessListRequest()
-        if asked.cursor is not None and not KEY_ID.fullmatch(asked.cursor):
-            raise InvalidInput(field="cursor", problem="is not one that a page of keys gave")
-        found = await self._context.store.scan(SYSTEM_SPACE, ACCESS_KEYS, after=asked.cursor or "", limit=asked.limit)
+        found = await self._context.store.scan(
+            SYSTEM_SPACE, ACCESS_KEYS, after=_CURSOR.key(asked.cursor), limit=asked.limit
+        )
         keys = [AccessKey.from_bytes(document.body) for document in found]
         more = keys[-1].id if len(keys) == asked.limit else None
         return AccessKeyList(items=tuple(map(_shown, keys)), next_cursor=more)
@@ -224,12 +225,8 @@ class AccessKeys:
 
     async def refs_of(self, spaces: Collection[str], /) -> tuple[Ref, ...]:
         """Return where the keys of these spaces are stored, for an erasure that ends them."""
-        found: list[Ref] = []
-        after = ""
-        while page := await self._context.store.scan(SYSTEM_SPACE, ACCESS_KEYS, after=after, limit=limits.SCAN_MAX):
-            after = page[-1].ref.key
-            found += [one.ref for one in page if AccessKey.from_bytes(one.body).space in spaces]
-        return tuple(found)
+        stored = store_pages.documents(self._context.store, SYSTEM_SPACE, ACCESS_KEYS)
+        return tuple([one.ref async for one in stored if AccessKey.from_bytes(one.body).space in spaces])
 
     async def _look_up(self, key_id: str) -> AccessKey | None:
         """Return the key as it was seen a moment ago, or as it is."""
@@ -242,9 +239,6 @@ class AccessKeys:
         read = AccessKey.from_bytes(document.body if document is not None else _nobodys_key())
         key = read if document is not None else None
         self._seen[key_id] = (now, key)
-        self._seen.move_to_end(key_id)
-        if len(self._seen) > limits.ACCESS_KEYS_CACHED:
-            self._seen.popitem(last=False)
         return key
 
     async def _kept(self, key_id: str) -> tuple[SpaceRecord, AccessKey, int]:

@@ -1,9 +1,9 @@
 """How often callers from one place may show what opens nothing."""
 
 import ipaddress
-from collections import OrderedDict
 
 from elytron_core import limits
+from elytron_core.caches.lru import LruCache
 from elytron_core.clock import Clock, Instant
 
 _MINUTE_MS = 60_000
@@ -21,7 +21,7 @@ class Attempts:
     def __init__(self, clock: Clock, /, *, most: int = limits.WRONG_CREDENTIALS_PER_MINUTE) -> None:
         self.most = most
         self._clock = clock
-        self._places: OrderedDict[str, tuple[Instant, int]] = OrderedDict()
+        self._places: LruCache[str, tuple[Instant, int]] = LruCache(limits.WRONG_CREDENTIALS_PLACES)
 
     def failed(self, address: str | None, /) -> int | None:
         """Count a wrong credential from `address`; return the seconds to wait where there were too many, else None."""
@@ -29,12 +29,10 @@ class Attempts:
             return None
         place = place_of(address)
         now = self._clock.now()
-        began, count = self._places.pop(place, (now, 0))
+        began, count = self._places.get(place, (now, 0))
         if not 0 <= now - began < _MINUTE_MS:
             began, count = now, 0
         self._places[place] = (began, count + 1)
-        if len(self._places) > limits.WRONG_CREDENTIALS_PLACES:
-            self._places.popitem(last=False)
         return -(-(began + _MINUTE_MS - now) // 1000) if count >= self.most else None
 
 

@@ -28,7 +28,8 @@ SkillId = NewType("SkillId", str)
 ConversationTag = NewType("ConversationTag", str)
 """The keyed digest under which a conversation's turns are stored; names no one."""
 
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+"""A canonical UUIDv7."""
 
 
 @runtime_checkable
@@ -46,7 +47,7 @@ class Ids(Protocol):
 
 def is_id(text: str, /) -> bool:
     """Tell whether `text` is a canonical UUIDv7, as `Ids.new` makes them."""
-    return _UUID.fullmatch(text) is not None
+    return ID.fullmatch(text) is not None
 
 
 def uuid7(at_ms: int, counter: int, tail: bytes, /) -> str:

@@ -11,6 +11,7 @@ from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, Batch, Delete, Entry, Idempotency, Put, Ref, Require
 
 ValueT = TypeVar("ValueT", bound=Value)
@@ -51,14 +52,8 @@ class Shelf(Generic[ValueT]):
 
     async def all(self, space: SpaceId, /) -> AsyncIterator[Kept[ValueT]]:
         """Yield every document in the order of the keys."""
-        after = ""
-        while True:
-            page = await self._ctx.store.scan(space, self.collection, after=after, limit=limits.SCAN_MAX)
-            for document in page:
-                yield Kept(document.ref.key, self._kind.from_bytes(document.body), document.revision)
-            if len(page) < limits.SCAN_MAX:
-                return
-            after = page[-1].ref.key
+        async for document in store_pages.documents(self._ctx.store, space, self.collection):
+            yield Kept(document.ref.key, self._kind.from_bytes(document.body), document.revision)
 
     def put(self, key: str, value: ValueT, /, *, expects: int) -> Put:
         """Return the change that puts `value` at `key`, where revision `expects` must stand (0: none)."""

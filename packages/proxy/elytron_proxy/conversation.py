@@ -1,12 +1,12 @@
 """Conversations: told by name, or known again by the digests of their messages."""
 
 import hashlib
-from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 
 from pydantic import JsonValue
 
+from elytron_core.caches.lru import LruCache
 from elytron_models.fields import Fields, fields, text
 from elytron_proxy import limits
 from elytron_proxy.caller import Caller
@@ -61,8 +61,8 @@ class Conversations:
 
     def __init__(self, memory: Memory, /) -> None:
         self._memory = memory
-        self._blocks: OrderedDict[tuple[str, bytes], Block] = OrderedDict()
-        self._open: OrderedDict[tuple[str, bytes], _OpenTurn] = OrderedDict()
+        self._blocks: LruCache[tuple[str, bytes], Block] = LruCache(limits.BLOCKS)
+        self._open: LruCache[tuple[str, bytes], _OpenTurn] = LruCache(limits.BLOCKS)
 
     async def find(self, caller: Caller, prompt: Prompt, /, *, told: str | None) -> Thread:
         """Return where the request stands; `told` is the conversation's name where the request says it.
@@ -142,7 +142,7 @@ class Conversations:
 
     def remember(self, caller: Caller, thread: Thread, block: Block, /) -> None:
         """Hold the block of a turn for its further calls."""
-        _hold(self._blocks, (caller.space, thread.asked), block)
+        self._blocks[caller.space, thread.asked] = block
 
     async def reopened(self, caller: Caller, thread: Thread, /) -> Thread | None:
         """Return `thread` as the open turn that asked the same before it; None if there is none. Raises MemoryDown."""
@@ -157,7 +157,7 @@ class Conversations:
         Messages that go on without its answer continue the conversation. Raises MemoryDown.
         """
         opened = _OpenTurn(thread.conversation, thread.turn, self._blocks.get((caller.space, thread.asked)) or Block())
-        _hold(self._open, (caller.space, thread.asked), opened)
+        self._open[caller.space, thread.asked] = opened
         value: dict[str, JsonValue] = {
             "conversation": opened.conversation,
             "turn": opened.turn,
@@ -196,17 +196,6 @@ class Conversations:
         secret = await self._memory.secret_of(caller)
         assert secret is not None  # something of the space was written before
         return secret.tag(_TAG, digest.hex())
-
-
-HeldT = TypeVar("HeldT")
-
-
-def _hold(held: OrderedDict[tuple[str, bytes], HeldT], key: tuple[str, bytes], value: HeldT) -> None:
-    """Put `value` in, and let go of the oldest beyond the bound."""
-    held[key] = value
-    held.move_to_end(key)
-    if len(held) > limits.BLOCKS:
-        held.popitem(last=False)
 
 
 def start_of(prompt: Prompt, /) -> bytes:

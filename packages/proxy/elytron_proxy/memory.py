@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import random
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from elytron.registry import by_request
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected, Transport
 from elytron_core import limits as core_limits
+from elytron_core.caches.lru import LruCache
 from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
 from elytron_core.contracts.control import MemoryControlReport, MemoryEraseRequest
 from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
@@ -77,7 +77,7 @@ class Memory:
         self._entrance = entrance
         self._pause = pause
         self._pending: dict[str, set[asyncio.Future[None]]] = {}
-        self._registries: OrderedDict[tuple[str, str], AgentToolRegistryRef] = OrderedDict()
+        self._registries: LruCache[tuple[str, str], AgentToolRegistryRef] = LruCache(limits.REGISTRIES)
 
     def new_id(self) -> str:
         """Return a fresh id."""
@@ -225,8 +225,6 @@ class Memory:
         if not (await self.keep(caller, asked, AgentToolRegistryUpsertReport)).accepted:
             return
         self._registries[caller.space, snapshot.registry_id] = snapshot.ref
-        if len(self._registries) > limits.REGISTRIES:
-            self._registries.popitem(last=False)
 
     @contextmanager
     def committing(self, caller: Caller, /) -> Generator[None]:

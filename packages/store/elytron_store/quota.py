@@ -9,10 +9,10 @@ that a device which erases what it reads runs for ever.
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from elytron_core import limits
 from elytron_core.errors import Conflict, IdempotencyConflict, NotFound, StoreBudgetExceeded
 from elytron_core.ids import SpaceId
 from elytron_core.planes.profiles import StoreCapacity
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
@@ -170,24 +170,16 @@ class QuotaStore(PassingStore):
 
     async def _count(self) -> None:
         used = Usage()
-        after = ""
-        while page := await self._inner.spaces(after=after, limit=limits.SCAN_MAX):
-            after = page[-1]
-            for space in page:
-                await self._count_space(space, used)
+        async for space in store_pages.spaces(self._inner):
+            await self._count_space(space, used)
         self._used = used
 
     async def _count_space(self, space: SpaceId, used: Usage) -> None:
         sizes = used.sizes.setdefault(space, {})
         for collection in self._collections:
-            after = ""
-            while documents := await self._inner.scan(space, collection, after=after, limit=limits.SCAN_MAX):
-                after = documents[-1].ref.key
-                sizes |= {document.ref: len(document.body) for document in documents}
-        sequence = events = 0
-        while entries := await self._inner.journal(space, after=sequence, limit=limits.JOURNAL_MAX):
-            sequence = entries[-1].sequence
-            events += sum(1 for entry in entries if entry.digest)
+            async for document in store_pages.documents(self._inner, space, collection):
+                sizes[document.ref] = len(document.body)
+        events = sum([1 async for entry in store_pages.entries(self._inner, space) if entry.digest])
         used.journals[space] = events
         for key in self._blobs:
             size = 0

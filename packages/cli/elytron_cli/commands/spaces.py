@@ -8,7 +8,7 @@ from elytron_cli.input.options import command, common, limited
 from elytron_cli.runner import run
 from elytron_cli.session import Session
 from elytron_cli.tables import common as tables_common
-from elytron_cli.terminal.output import Output, line, safe
+from elytron_cli.terminal.output import Output, line
 from elytron_core.contracts.spaces import MemorySpacesReport, MemorySpacesRequest
 
 if TYPE_CHECKING:
@@ -38,5 +38,4 @@ def _listed(console: "Console", report: MemorySpacesReport) -> None:
         counts = (str(found.conversations), str(found.turns)) if found.readable else ("cannot be read", "")
         table.add_row(line(found.space), *counts, tables_common.when(found.first_at), tables_common.when(found.last_at))
     console.print(table)
-    if report.next_cursor is not None:
-        console.print(f"more: --cursor {safe(report.next_cursor)}", soft_wrap=True)
+    tables_common.more(console, report.next_cursor)

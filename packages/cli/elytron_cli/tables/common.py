@@ -76,8 +76,7 @@ def listed(console: "Console", report: MemoryListReport, /) -> None:
     rows = [((when(hit.at), line(_who(hit)), line(hit.text)), hit.id) for hit in report.items]
     table = known_by_id(console, ("date", "who", "text"), rows)
     console.print(table if rows else "nothing of this kind is stored")
-    if report.next_cursor is not None:
-        console.print(f"more: --cursor {safe(report.next_cursor)}", soft_wrap=True)
+    more(console, report.next_cursor)
 
 
 def memory(console: "Console", hit: RecallHit, /) -> None:
@@ -167,8 +166,7 @@ def replayed(console: "Console", report: MemoryReplayReport, /) -> None:
     if report.turns:
         console.print(table)
     console.print(f"{len(report.turns)} of {report.total_turns} turns")
-    if report.next_cursor is not None:
-        console.print(f"more: --cursor {safe(report.next_cursor)}", soft_wrap=True)
+    more(console, report.next_cursor)
 
 
 def pairs(console: "Console", rows: Iterable[tuple[str, str]], /) -> None:
@@ -192,6 +190,12 @@ def _speaker(hit: RecallHit) -> str:
     if hit.speaker is not None:
         return hit.speaker
     return hit.role.value if hit.role is not None else (hit.kind.value if hit.kind is not None else hit.plane.value)
+
+
+def more(console: "Console", cursor: str | None, /) -> None:
+    """Show how to go on behind a page, if anything is behind it."""
+    if cursor is not None:
+        console.print(f"more: --cursor {safe(cursor)}", soft_wrap=True)
 
 
 def known_by_id(

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from elytron_cli.tables.common import known_by_id, new_table, pairs, when
+from elytron_cli.tables.common import known_by_id, more, new_table, pairs, when
 from elytron_cli.terminal.output import line, safe
 from elytron_core.contracts.facts import (
     FactChangeReport,
@@ -26,8 +26,7 @@ def listed(console: "Console", report: FactListReport, /) -> None:
     if report.withheld:
         console.print(f"{report.withheld} private facts are withheld: --private shows them")
     _rules(console, report.learning)
-    if report.next_cursor is not None:
-        console.print(f"more: --cursor {safe(report.next_cursor)}", soft_wrap=True)
+    more(console, report.next_cursor)
 
 
 def shown(console: "Console", report: FactDetailReport, /) -> None:

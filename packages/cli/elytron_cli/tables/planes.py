@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from elytron_cli.tables.common import known_by_id, new_table, pairs, when
-from elytron_cli.terminal.output import line, safe
+from elytron_cli.tables.common import known_by_id, more, new_table, pairs, when
+from elytron_cli.terminal.output import line
 from elytron_core.contracts.candidates import CandidateListReport, CandidateResolveReport, MemoryMergeReport
 from elytron_core.contracts.continuity import ContinuityExportReport, ContinuityImportReport, ContinuityReport
 from elytron_core.contracts.subjects import GardenReport, SubjectsReport
@@ -23,8 +23,7 @@ def candidates_listed(console: "Console", report: CandidateListReport, /) -> Non
     console.print(table if rows else "no candidates")
     if report.withheld:
         console.print(f"{report.withheld} private: --private")
-    if report.next_cursor is not None:
-        console.print(f"more: --cursor {safe(report.next_cursor)}", soft_wrap=True)
+    more(console, report.next_cursor)
 
 
 def _candidate(one: Candidate, /) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from elytron_cli.tables.common import bar, hits, new_table, when
+from elytron_cli.tables.common import bar, hits, more, new_table, when
 from elytron_cli.terminal.output import line, safe
 from elytron_core.contracts.recall import (
     Absence,
@@ -54,8 +54,7 @@ def recalled(console: "Console", report: MemoryRecallReport, /, *, explain: bool
         console.print("the reranker gave no order: hits stand in the order of their own signals")
     if report.why_not:
         _missing(console, report.why_not)
-    if report.next_cursor is not None:
-        console.print(f"more: --cursor {safe(report.next_cursor)}", soft_wrap=True)
+    more(console, report.next_cursor)
 
 
 def _plain(console: "Console", found: Sequence[RecallHit]) -> None:

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from elytron_cli.tables.common import new_table, pairs, when
-from elytron_cli.terminal.output import line, safe
+from elytron_cli.tables.common import more, new_table, pairs, when
+from elytron_cli.terminal.output import line
 from elytron_core.contracts.transcript import (
     MemoryTranscriptLifecycleReport,
     MemoryTranscriptRepairReport,
@@ -29,8 +29,7 @@ def viewed(console: "Console", report: MemoryTranscriptReplayReport, /) -> None:
     reasons_told = ", ".join(reason.value for reason in audit.redaction_reasons)
     rows = [("view", audit.view.value), ("left out", left), ("because", reasons_told), ("alias", _alias(report))]
     pairs(console, rows)
-    if report.next_cursor is not None:
-        console.print(f"more: --cursor {safe(report.next_cursor)}", soft_wrap=True)
+    more(console, report.next_cursor)
 
 
 def turned(console: "Console", report: MemoryTranscriptLifecycleReport, /) -> None:

@@ -20,6 +20,7 @@ from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.ids import TurnId
 from elytron_core.planes.gateway import MessageItem
 from elytron_core.planes.transcript import TURNS, Message, Metadata, Turn, message_id
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
 from elytron_gateway import names
@@ -227,12 +228,8 @@ class EmbeddedUpstream:
         if record is None:
             return 0
         prefix = f"{record.conversation_tag(_scope(owner, session).conversation_key)}."
-        ids: list[str] = []
-        after = ""
-        while page := await ctx.store.scan(owner.space, TURNS, prefix=prefix, after=after, limit=limits.SCAN_MAX):
-            after = page[-1].ref.key
-            ids += [memory_id for document in page for memory_id in _messages_of(document)]
-        return await self.erase(owner, ids)
+        turns = store_pages.documents(ctx.store, owner.space, TURNS, prefix=prefix)
+        return await self.erase(owner, [memory_id async for turn in turns for memory_id in _messages_of(turn)])
 
     async def healthy(self) -> bool:
         await self._runtime.context.store.spaces(limit=1)

@@ -9,7 +9,6 @@ import asyncio
 import hashlib
 import re
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import assert_never
@@ -25,6 +24,7 @@ from elytron_adapter.entry import Entrance
 from elytron_adapter.failures import rejection
 from elytron_core import limits
 from elytron_core import scope as elytron_scope
+from elytron_core.caches.lru import LruCache
 from elytron_core.contracts.events import EVENT_ID_PATTERN, Gap, GapReason, JournalEvent
 from elytron_core.errors import ElytronError, InvalidInput, Unauthorized
 from elytron_core.ids import SpaceId
@@ -68,7 +68,7 @@ class Sessions:
 
     def __init__(self, entrance: Entrance, /) -> None:
         self._ids = entrance.dispatcher.runtime.context.ids
-        self._open: OrderedDict[str, _Session] = OrderedDict()
+        self._open: LruCache[str, _Session] = LruCache(limits.EVENT_SESSIONS)
 
     def open(self, holder: str, authorization: str, /) -> str:
         """Return a new cookie for the holder of `authorization`; the holder's oldest makes room."""
@@ -81,8 +81,6 @@ class Sessions:
         token = self._ids.secret(32).hex()
         masked = _masked(token, authorization.encode("latin-1", "replace"))
         self._open[_digest(token)] = _Session(holder, masked, now + limits.EVENT_SESSION_S)
-        while len(self._open) > limits.EVENT_SESSIONS:
-            self._open.popitem(last=False)
         return token
 
     def credential(self, headers: Headers, /) -> str | None:

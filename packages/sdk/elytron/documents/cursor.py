@@ -1,15 +1,44 @@
-"""Cursors of recall: a place in an order, the journal sequence it belongs to, and what was asked.
+"""Cursors: where the next page begins, as the report of the page before gave it.
 
-"place.sequence.check", the check over query, filters and the ids shown so far.
+That of recall is "place.sequence.check", the check over query, filters and the ids shown so far.
 """
 
+import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from elytron_core.canonical import checksum
 from elytron_core.contracts.recall import MemoryRecallRequest
 from elytron_core.errors import InvalidInput
 
 _ASKED = {"query", "filters", "diversity", "min_score"}
+
+
+class CursorForm(NamedTuple):
+    """The cursors of one kind of report: a group of the pattern for each part of them."""
+
+    pattern: re.Pattern[str]
+    giver: str
+
+    def parts(self, cursor: str, /) -> tuple[str, ...]:
+        """Return the parts of a cursor. Raises InvalidInput if it has another form."""
+        found = self.pattern.fullmatch(cursor)
+        if found is None:
+            raise self.refusal()
+        return found.groups()
+
+    def key(self, cursor: str | None, /) -> str:
+        """Return a cursor that is a key as a whole, "" for the first page. Raises InvalidInput."""
+        if cursor is not None:
+            self.parts(cursor)
+        return cursor or ""
+
+    def refusal(self) -> InvalidInput:
+        """Return the error for a cursor that no report of this kind gave."""
+        return InvalidInput(field="cursor", problem=f"is not one that {self.giver} gave")
+
+
+_RECALL = CursorForm(re.compile(r"([0-9]+)\.([0-9]+)\.([^.]*)"), "a recall report")
 
 
 def cursor_of(request: MemoryRecallRequest, shown: Sequence[str], sequence: int, /) -> str:
@@ -21,10 +50,7 @@ def place_in(cursor: str | None, /) -> int:
     """Return how many memories came before. Raises InvalidInput for what is no cursor."""
     if cursor is None:
         return 0
-    parts = cursor.split(".")
-    if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts[:2]):
-        raise InvalidInput(field="cursor", problem="is not one that a recall report gave")
-    return int(parts[0])
+    return int(_RECALL.parts(cursor)[0])
 
 
 def require_same(request: MemoryRecallRequest, shown: Sequence[str], sequence: int, /) -> None:
@@ -34,7 +60,7 @@ def require_same(request: MemoryRecallRequest, shown: Sequence[str], sequence: i
     """
     if request.cursor is None:
         return
-    _, given, check = request.cursor.split(".")
+    _, given, check = _RECALL.parts(request.cursor)
     if check != _check(request, shown):
         cause = "another query or filters" if int(given) == sequence else "a state of the space that has passed"
         raise InvalidInput(field="cursor", problem=f"belongs to {cause}: ask for the first page again")

@@ -1,19 +1,18 @@
 """Keys and gateway users that ended: told outside of the store, ended again in an older copy that was put back."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import Collection
 
 from elytron.context import OperationContext
 from elytron.erasure.log_file import Erased, SpaceErasures
 from elytron.erasure.removal import erase_space
-from elytron.journal.fingerprints import entries
 from elytron.state.space_records import REF
-from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.planes.access import ACCESS_KEYS, AccessKey
 from elytron_core.planes.gateway import KEYS, USERS, KeyName, User
 from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Erasure, Put, Ref, Require
 from elytron_core.scope import Scope
 
@@ -25,7 +24,7 @@ _SALT_BYTES = 32
 async def gather_ended(ctx: OperationContext, told: SpaceErasures, /) -> None:
     """Add to `told` which gateway users were erased, and which keys were erased, rotated or revoked."""
     kept_since: set[Ref] = set()
-    async for entry in entries(ctx.store, SYSTEM_SPACE):
+    async for entry in store_pages.entries(ctx.store, SYSTEM_SPACE):
         if entry.ref.collection not in COLLECTIONS:
             continue
         if entry.ref.collection == KEYS and entry.action is Action.DELETE:
@@ -34,7 +33,7 @@ async def gather_ended(ctx: OperationContext, told: SpaceErasures, /) -> None:
             kept_since.add(entry.ref)
         elif entry.ref not in kept_since:
             told.add(Erased(entry.ref), _behind(entry.at))
-    async for document in _all(ctx, ACCESS_KEYS):
+    async for document in store_pages.documents(ctx.store, SYSTEM_SPACE, ACCESS_KEYS):
         key = AccessKey.from_bytes(document.body)
         ended = _behind(key.revoked_at) if key.revoked_at is not None else key.rotated_at
         if ended is not None:
@@ -46,16 +45,26 @@ async def end_again(ctx: OperationContext, record: SpaceRecord, told: SpaceErasu
 
     An erased user goes with all spaces and access keys. A user whose key had ended is revoked, and needs a new key.
     """
-    users = {document.ref: User.from_bytes(document.body) async for document in _all(ctx, USERS)}
+    users = {
+        document.ref: User.from_bytes(document.body)
+        async for document in store_pages.documents(ctx.store, SYSTEM_SPACE, USERS)
+    }
     written = await _written(ctx)
     gone = {ref: user for ref, user in users.items() if _is_told(told, ref, written.get(ref))}
     spaces = {space for user in gone.values() for space in (*user.spaces, user.user_id)}
-    names = {document: KeyName.from_bytes(document.body).user_id async for document in _all(ctx, KEYS)}
+    names = {
+        document: KeyName.from_bytes(document.body).user_id
+        async for document in store_pages.documents(ctx.store, SYSTEM_SPACE, KEYS)
+    }
     erased_names = {user.user_id for user in gone.values()}
     ended = {document: name for document, name in names.items() if Erased(document.ref) in told.memories}
     revoked = set(ended.values()) - erased_names
     refs = [*gone, *(document.ref for document, name in names.items() if name in erased_names)]
-    refs += [document.ref async for document in _all(ctx, ACCESS_KEYS) if _has_ended(document, told, spaces)]
+    refs += [
+        document.ref
+        async for document in store_pages.documents(ctx.store, SYSTEM_SPACE, ACCESS_KEYS)
+        if _has_ended(document, told, spaces)
+    ]
     if dry_run or not (refs or revoked):
         return bool(refs or revoked)
     for space in sorted(spaces):
@@ -87,7 +96,11 @@ async def _revoke(ctx: OperationContext, record: SpaceRecord, key: Document, use
 
 async def _written(ctx: OperationContext) -> dict[Ref, Instant]:
     """Return when each user was last written."""
-    return {entry.ref: entry.at async for entry in entries(ctx.store, SYSTEM_SPACE) if entry.ref.collection == USERS}
+    return {
+        entry.ref: entry.at
+        async for entry in store_pages.entries(ctx.store, SYSTEM_SPACE)
+        if entry.ref.collection == USERS
+    }
 
 
 def _is_told(told: SpaceErasures, ref: Ref, written: Instant | None) -> bool:
@@ -104,11 +117,3 @@ def _has_ended(document: Document, told: SpaceErasures, spaces: Collection[str])
 def _behind(at: Instant) -> Instant:
     """Return the moment behind `at`: what was made at `at` had ended by then."""
     return Instant(at + 1)
-
-
-async def _all(ctx: OperationContext, collection: str) -> AsyncIterator[Document]:
-    after = ""
-    while documents := await ctx.store.scan(SYSTEM_SPACE, collection, after=after, limit=limits.SCAN_MAX):
-        after = documents[-1].ref.key
-        for document in documents:
-            yield document

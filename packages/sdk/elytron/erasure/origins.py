@@ -21,7 +21,7 @@ from elytron_core.errors import InvalidInput
 from elytron_core.ids import TurnId
 from elytron_core.planes import long_term, procedural, tools, transcript
 from elytron_core.policy.integrity.origins import parts_through
-from elytron_core.ports.store import Document
+from elytron_core.ports import store_pages
 from elytron_core.scope import Scope
 
 _STALE = "is of no dry run that named just these memories: run it dry again, and look at what it names"
@@ -67,13 +67,13 @@ async def erase_origin(
 async def _resting_on(ctx: OperationContext, scope: Scope, origin: Origin) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the memories that came through `origin` or rest on it alone, and those that rest on it among others."""
     gone: dict[str, None] = {}
-    async for document in _all(ctx, scope, transcript.TURNS):
+    async for document in store_pages.documents(ctx.store, scope.space, transcript.TURNS):
         turn = transcript.Turn.from_bytes(document.body)
         parts = (part for part in parts_through(turn, origin) if part not in turn.erased)
         gone |= dict.fromkeys(transcript.message_id(TurnId(document.ref.key), part) for part in parts)
     citing = {one: cited async for one, cited in _citing(ctx, scope)}
     if origin.kind is OriginKind.TOOL:
-        async for document in _all(ctx, scope, tools.EXPERIENCES):
+        async for document in store_pages.documents(ctx.store, scope.space, tools.EXPERIENCES):
             if tools.ToolExperience.from_bytes(document.body).tool_id == origin.name:
                 gone[id_of(document.ref)] = None
     while True:
@@ -89,10 +89,10 @@ async def _resting_on(ctx: OperationContext, scope: Scope, origin: Origin) -> tu
 
 async def _citing(ctx: OperationContext, scope: Scope) -> AsyncIterator[tuple[str, set[str]]]:
     """Yield the facts and skills with what they cite."""
-    async for document in _all(ctx, scope, long_term.FACTS):
+    async for document in store_pages.documents(ctx.store, scope.space, long_term.FACTS):
         fact = long_term.Fact.from_bytes(document.body)
         yield fact.id, set(fact.citations)
-    async for document in _all(ctx, scope, procedural.SKILLS):
+    async for document in store_pages.documents(ctx.store, scope.space, procedural.SKILLS):
         skill = procedural.Skill.from_bytes(document.body)
         yield skill.name, set(skill.citations)
 
@@ -103,16 +103,8 @@ async def _telling_of(ctx: OperationContext, scope: Scope, gone: dict[str, None]
     found: list[str] = []
     for collection, home in HOMES.items():
         tells_of_all = home.plane in {Plane.SUMMARY, Plane.EXECUTION}
-        async for document in _all(ctx, scope, collection):
+        async for document in store_pages.documents(ctx.store, scope.space, collection):
             cited = citations_of(home.kind.from_bytes(document.body))
             if document.ref.key in tags if tells_of_all else not gone.keys().isdisjoint(cited):
                 found.append(id_of(document.ref))
     return found
-
-
-async def _all(ctx: OperationContext, scope: Scope, collection: str) -> AsyncIterator[Document]:
-    after = ""
-    while documents := await ctx.store.scan(scope.space, collection, after=after, limit=limits.SCAN_MAX):
-        after = documents[-1].ref.key
-        for document in documents:
-            yield document

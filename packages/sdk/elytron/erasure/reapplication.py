@@ -1,7 +1,7 @@
 """What a space's journal tells was erased, and the same erased again where an older copy brought it back."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from elytron.context import OperationContext
 from elytron.documents.plane_documents import by_plane
@@ -9,9 +9,7 @@ from elytron.documents.planes import PLANES
 from elytron.erasure.ended_keys import end_again, gather_ended
 from elytron.erasure.log_file import Erased, Erasures, SpaceErasures
 from elytron.erasure.removal import erase_many, erase_space
-from elytron.journal.fingerprints import entries
 from elytron.memories.lookup import Memory, TurnMemory, stored_at
-from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.contracts.erasures import ErasuresOutcome, MemoryErasuresApplyReport
@@ -20,6 +18,7 @@ from elytron_core.errors import NotFound
 from elytron_core.ids import SYSTEM_SPACE, SpaceId, TurnId
 from elytron_core.planes import long_term, transcript
 from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, JournalEntry, Ref
 from elytron_core.scope import Scope
 
@@ -40,7 +39,7 @@ async def gather_erasures(ctx: OperationContext, scope: Scope, kept: Erasures, /
         return told
     cut: dict[Ref, Instant] = {}
     kept_since: set[Ref] = set()
-    async for entry in entries(ctx.store, scope.space):
+    async for entry in store_pages.entries(ctx.store, scope.space):
         if entry.ref.collection not in PLANES:
             continue
         # An erasure takes the digests of all that was told of a document until then; what has one was written since.
@@ -70,7 +69,7 @@ async def erase_again(
         has_ended = await end_again(ctx, record, told, dry_run=dry_run)
         return _report(scope, ErasuresOutcome.APPLIED if has_ended else ErasuresOutcome.NOTHING, {}, dry_run=dry_run)
     journal = _Journal()
-    async for entry in entries(ctx.store, scope.space):
+    async for entry in store_pages.entries(ctx.store, scope.space):
         journal.add(entry)
     if told.whole_at is not None:
         if journal.last_at > told.whole_at:
@@ -158,7 +157,7 @@ async def gather_all(ctx: OperationContext, kept: Erasures, /, *, gone: Collecti
     """Add to `kept` what was erased in every space, and that those named in `gone` were erased as a whole."""
     for space in gone:
         await note_gone(ctx, Scope(space=space), kept)
-    async for space in _spaces(ctx):
+    async for space in store_pages.spaces(ctx.store):
         await gather_erasures(ctx, Scope(space=space), kept)
 
 
@@ -166,13 +165,5 @@ async def erase_all_again(
     ctx: OperationContext, kept: Erasures, /, *, dry_run: bool
 ) -> tuple[MemoryErasuresApplyReport, ...]:
     """Erase in every space what `kept` tells of it; return what became of those that it tells of."""
-    spaces = [space async for space in _spaces(ctx)]
+    spaces = [space async for space in store_pages.spaces(ctx.store)]
     return tuple([await erase_again(ctx, Scope(space=space), kept, dry_run=dry_run) for space in spaces])
-
-
-async def _spaces(ctx: OperationContext) -> AsyncIterator[SpaceId]:
-    after = ""
-    while page := await ctx.store.spaces(after=after, limit=limits.SCAN_MAX):
-        after = page[-1]
-        for space in page:
-            yield space

@@ -1,7 +1,7 @@
 """Erasure: what is named goes from documents, look-ups, index and journal digests, and the report counts it."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from elytron.context import OperationContext
@@ -33,6 +33,7 @@ from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute
 from elytron_core.planes.audit import AuditTrail
 from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryPlane, DerivedMemoryRef
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, Batch, Document, Entry, Erasure, Ref
 from elytron_core.scope import ConversationKey, Scope
 
@@ -291,21 +292,13 @@ async def _leave_slot(ctx: OperationContext, scope: Scope, ref: Ref, fact: long_
 
 async def _leave_subject(ctx: OperationContext, scope: Scope, subject: subjects.Subject, plan: _Plan) -> None:
     """Take the edges that name the subject, and let go of its soul."""
-    async for document in _all(ctx, scope, subjects.SUBJECT_EDGES):
+    async for document in store_pages.documents(ctx.store, scope.space, subjects.SUBJECT_EDGES):
         edge = subjects.SubjectEdge.from_bytes(document.body)
         if subject.name in {edge.source, edge.target}:
             plan.refs[document.ref] = document.revision
-    async for document in _all(ctx, scope, subjects.SOUL_BINDINGS):
+    async for document in store_pages.documents(ctx.store, scope.space, subjects.SOUL_BINDINGS):
         if subjects.BoundSoul.from_bytes(document.body).subject == subject.name:
             plan.refs[document.ref] = document.revision
-
-
-async def _all(ctx: OperationContext, scope: Scope, collection: str) -> AsyncIterator[Document]:
-    after = ""
-    while documents := await ctx.store.scan(scope.space, collection, after=after, limit=limits.SCAN_MAX):
-        after = documents[-1].ref.key
-        for document in documents:
-            yield document
 
 
 async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcript.Turn, plan: _Plan) -> None:
@@ -336,17 +329,17 @@ async def _derived(ctx: OperationContext, scope: Scope, plan: _Plan) -> tuple[st
         return ()
     tags = {transcript.tag_of(TurnId(citation)) for citation in plan.citations}
     found: list[str] = []
-    async for document in _all(ctx, scope, long_term.FACTS):
+    async for document in store_pages.documents(ctx.store, scope.space, long_term.FACTS):
         fact = long_term.Fact.from_bytes(document.body)
         if document.ref not in plan.refs and not plan.citations.isdisjoint(fact.citations):
             found.append(fact.id)
-    async for document in _all(ctx, scope, procedural.SKILLS):
+    async for document in store_pages.documents(ctx.store, scope.space, procedural.SKILLS):
         skill = procedural.Skill.from_bytes(document.body)
         if document.ref not in plan.refs and not plan.citations.isdisjoint(skill.citations):
             found.append(skill.name)
     for collection, home in HOMES.items():
         tells_of_all = home.plane in {Plane.SUMMARY, Plane.EXECUTION}
-        async for document in _all(ctx, scope, collection):
+        async for document in store_pages.documents(ctx.store, scope.space, collection):
             cited = citations_of(home.kind.from_bytes(document.body))
             rests = document.ref.key in tags if tells_of_all else not plan.citations.isdisjoint(cited)
             if rests and document.ref not in plan.refs:
@@ -389,8 +382,6 @@ def _let_go(ctx: OperationContext, scope: Scope) -> None:
 async def _count(ctx: OperationContext, scope: Scope) -> dict[str, int]:
     counts: dict[str, int] = {}
     for collection in COLLECTIONS:
-        after = ""
-        while documents := await ctx.store.scan(scope.space, collection, after=after, limit=limits.SCAN_MAX):
-            after = documents[-1].ref.key
-            counts[collection] = counts.get(collection, 0) + len(documents)
+        async for _ in store_pages.documents(ctx.store, scope.space, collection):
+            counts[collection] = counts.get(collection, 0) + 1
     return counts

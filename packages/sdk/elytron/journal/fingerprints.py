@@ -3,10 +3,10 @@
 import hashlib
 from collections.abc import AsyncIterator, Iterable
 
-from elytron_core import limits
 from elytron_core.canonical import Fingerprint
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import COLLECTIONS
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Document, JournalEntry, Store
 
 
@@ -15,19 +15,8 @@ async def documents(
 ) -> AsyncIterator[Document]:
     """Yield every document of a space, collection by collection, in key order."""
     for collection in collections:
-        after = ""
-        while page := await store.scan(space, collection, after=after, limit=limits.SCAN_MAX):
-            after = page[-1].ref.key
-            for document in page:
-                yield document
-
-
-async def entries(store: Store, space: SpaceId, /, *, after: int = 0) -> AsyncIterator[JournalEntry]:
-    """Yield the journal of a space behind `after`, in order."""
-    while page := await store.journal(space, after=after, limit=limits.JOURNAL_MAX):
-        after = page[-1].sequence
-        for entry in page:
-            yield entry
+        async for document in store_pages.documents(store, space, collection):
+            yield document
 
 
 class StateFingerprint:

@@ -1,16 +1,16 @@
 """Whether a space is what its journal says, and whether it still holds a head of it that was kept elsewhere."""
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from elytron.journal.fingerprints import documents, entries
+from elytron.journal.fingerprints import documents
 from elytron.state.space_records import REF
-from elytron_core import limits
 from elytron_core.contracts.inspection import HeadStanding, JournalAccount
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import BESIDE, COLLECTIONS, SpaceRecord
 from elytron_core.policy.integrity.journal_heads import DIGEST_BYTES, Head, standing_of
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, Document, JournalEntry, Ref, Store
 
 
@@ -106,7 +106,7 @@ async def verify_store(store: Store, kept: Mapping[SpaceId, str], /) -> tuple[Ve
     Raises StoreCorrupt or SealBroken where what is read is damaged, InvalidInput for what is no head.
     """
     heads = {space: Head.parse(text) for space, text in kept.items()}
-    names = [space async for space in _spaces(store)]
+    names = [space async for space in store_pages.spaces(store)]
     absent = sorted(set(heads).difference(names))
     found = [await _verified(store, space, heads.get(space)) for space in names]
     gone = [
@@ -114,14 +114,6 @@ async def verify_store(store: Store, kept: Mapping[SpaceId, str], /) -> tuple[Ve
         for space in absent
     ]
     return *found, *gone
-
-
-async def _spaces(store: Store) -> AsyncIterator[SpaceId]:
-    after = ""
-    while page := await store.spaces(after=after, limit=limits.SCAN_MAX):
-        after = page[-1]
-        for space in page:
-            yield space
 
 
 async def _verified(store: Store, space: SpaceId, kept: Head | None) -> VerifiedSpace:
@@ -133,14 +125,14 @@ async def _verified(store: Store, space: SpaceId, kept: Head | None) -> Verified
     record = SpaceRecord.from_bytes(document.body)
     chain, account = HeadChain(record, kept), Account(record)
     collections: dict[str, None] = dict.fromkeys(COLLECTIONS)
-    async for entry in entries(store, space):
+    async for entry in store_pages.entries(store, space):
         chain.add(entry)
         account.tell(entry)
         if entry.digest:
             collections[entry.ref.collection] = None  # the server's own space keeps keys and users
     async for document in documents(store, space, collections=collections):
         account.meet(document)
-    async for entry in entries(store, space, after=chain.head.sequence):
+    async for entry in store_pages.entries(store, space, after=chain.head.sequence):
         account.retell(entry)
     return VerifiedSpace(
         space=space, head=str(chain.head), standing=chain.standing, account=account.report(collections)

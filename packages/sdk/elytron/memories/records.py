@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 
 from elytron.context import OperationContext
 from elytron.documents.plane_documents import id_of
-from elytron_core import limits
 from elytron_core.contracts.records import RecordItem
 from elytron_core.ids import SpaceId
 from elytron_core.planes.long_term import Privacy
 from elytron_core.planes.records import RECORDS, Record
 from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Document, Ref
 
 
@@ -49,10 +49,7 @@ async def records_below(
         return
     # Keys begin with a tag of the namespace's first part: others are not read.
     begin = found.namespace_key(prefix).partition(".")[0] + "." if prefix else ""
-    after = ""
-    while page := await ctx.store.scan(space, RECORDS, prefix=begin, after=after, limit=limits.SCAN_MAX):
-        after = page[-1].ref.key
-        for document in page:
-            record = Record.from_bytes(document.body)
-            if record.namespace[: len(prefix)] == prefix:
-                yield document, record
+    async for document in store_pages.documents(ctx.store, space, RECORDS, prefix=begin):
+        record = Record.from_bytes(document.body)
+        if record.namespace[: len(prefix)] == prefix:
+            yield document, record

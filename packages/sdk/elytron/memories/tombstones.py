@@ -13,6 +13,7 @@ from elytron_core.planes.learning_rules import TOMBSTONES, Learning, Tombstone
 from elytron_core.planes.long_term import Kind
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission.learning_rules import plain_content, sentences, telling
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import ConversationKey
 
@@ -68,11 +69,9 @@ async def stones_of_topic(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, topic: str, /
 ) -> dict[Ref, Document]:
     """Return the stored tombstones of every fact of a topic."""
-    tag, found, after = topic_tag(record, topic), dict[Ref, Document](), ""
-    while page := await ctx.store.scan(space, TOMBSTONES, after=after, limit=limits.SCAN_MAX):
-        after = page[-1].ref.key
-        found |= {stone.ref: stone for stone in page if Tombstone.from_bytes(stone.body).topic == tag}
-    return found
+    tag = topic_tag(record, topic)
+    stones = store_pages.documents(ctx.store, space, TOMBSTONES)
+    return {stone.ref: stone async for stone in stones if Tombstone.from_bytes(stone.body).topic == tag}
 
 
 async def read_learning(ctx: OperationContext, space: SpaceId, /) -> tuple[Learning, int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import assert_never
 
 from elytron.context import OperationContext
-from elytron.journal.fingerprints import EventFingerprint, StateFingerprint, documents, entries
+from elytron.journal.fingerprints import EventFingerprint, StateFingerprint, documents
 from elytron.transfer.archive import ArchiveReader, ArchiveWriter
 from elytron.transfer.restore import bootstrap, full_restore
 from elytron_core.contracts.archive import (
@@ -19,6 +19,7 @@ from elytron_core.contracts.archive import (
 from elytron_core.errors import NotFound, StoreBusy
 from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.policy.privacy.public_export import Publisher
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
 
@@ -67,7 +68,7 @@ async def _export(
     publisher = Publisher()
     blobs = 0
     with ArchiveWriter(path, overwrite=overwrite) as writer:
-        async for entry in entries(ctx.store, scope.space):
+        async for entry in store_pages.entries(ctx.store, scope.space):
             events.add(entry)
             if include_private:
                 writer.entry(entry)

@@ -1,8 +1,11 @@
 """Governance of beliefs: candidates listed and decided on, near duplicates folded together and brought back."""
 
+import re
+
 from elytron.admission.texts import admitting
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
+from elytron.documents.cursor import CursorForm
 from elytron.documents.plane_documents import place_of
 from elytron.memories.audit_trail import event_of, note
 from elytron.memories.disclosure import is_private_candidate
@@ -21,7 +24,7 @@ from elytron_core.contracts.candidates import (
     Resolution,
 )
 from elytron_core.contracts.write import Outcome, WriteDecision
-from elytron_core.errors import InvalidInput, NotFound
+from elytron_core.errors import NotFound
 from elytron_core.ids import FactId, is_id
 from elytron_core.planes import candidates, long_term
 from elytron_core.planes.audit import AuditAction
@@ -30,9 +33,11 @@ from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission import near_duplicates
 from elytron_core.policy.admission.fact_control import SLOT_TAKEN
-from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.ports import store_pages
+from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
 
+_CURSOR = CursorForm(re.compile(r"[0-9a-f]+"), "a list report")
 REFUSED = frozenset({Outcome.REJECTED, Outcome.SKIPPED})
 NOT_FOLDED = "it is not folded into another fact"
 GONE = "one of the two facts is not there any more"
@@ -41,28 +46,26 @@ GONE = "one of the two facts is not there any more"
 async def list_candidates(ctx: OperationContext, request: CandidateListRequest, /) -> CandidateListReport:
     """Return the page of candidates behind the cursor, of the states and targets asked for."""
     scope = ctx.scope_of(request)
-    if request.cursor is not None and not _is_key(request.cursor):
-        raise InvalidInput(field="cursor", problem="is not one that a list report gave")
+    after = _CURSOR.key(request.cursor)
     items: list[Candidate] = []
     withheld = 0
-    after, last = request.cursor or "", ""
-    while documents := await ctx.store.scan(scope.space, candidates.CANDIDATES, after=after, limit=limits.PAGE_MAX):
-        for document in documents:
-            after = document.ref.key
-            candidate = Candidate.from_bytes(document.body)
-            if candidate.state not in request.states:
-                continue
-            if request.targets and candidate.draft.proposal.target not in request.targets:
-                continue
-            if not request.include_private and is_private_candidate(candidate):
-                withheld += 1
-                continue
-            if len(items) == request.limit:
-                return CandidateListReport(
-                    space=scope.space, items=tuple(items), withheld=withheld, next_cursor=last, has_more=True
-                )
-            items.append(candidate)
-            last = after
+    last = ""
+    stored = ctx.store, scope.space, candidates.CANDIDATES
+    async for document in store_pages.documents(*stored, after=after, page=limits.PAGE_MAX):
+        candidate = Candidate.from_bytes(document.body)
+        if candidate.state not in request.states:
+            continue
+        if request.targets and candidate.draft.proposal.target not in request.targets:
+            continue
+        if not request.include_private and is_private_candidate(candidate):
+            withheld += 1
+            continue
+        if len(items) == request.limit:
+            return CandidateListReport(
+                space=scope.space, items=tuple(items), withheld=withheld, next_cursor=last, has_more=True
+            )
+        items.append(candidate)
+        last = document.ref.key
     return CandidateListReport(space=scope.space, items=tuple(items), withheld=withheld)
 
 
@@ -130,16 +133,12 @@ async def merge_facts(ctx: OperationContext, request: MemoryMergeRequest, /) -> 
 
 async def _candidate(ctx: OperationContext, scope: Scope, name: str) -> tuple[Candidate, int, Ref]:
     ref = place_of(name)
-    if ref is None or ref.collection != candidates.CANDIDATES or not _is_key(ref.key):
+    if ref is None or ref.collection != candidates.CANDIDATES or not _CURSOR.pattern.fullmatch(ref.key):
         raise NotFound(what="candidate", name=name)
     (document,) = await ctx.store.get(scope.space, (ref,))
     if document is None:
         raise NotFound(what="candidate", name=name)
     return Candidate.from_bytes(document.body), document.revision, ref
-
-
-def _is_key(text: str) -> bool:
-    return bool(text) and all(sign in "0123456789abcdef" for sign in text)
 
 
 def _resolved(
@@ -172,12 +171,8 @@ async def _folded(ctx: OperationContext, scope: Scope, limit: int, changes: Chan
 
 
 async def _facts(ctx: OperationContext, scope: Scope) -> dict[FactId, tuple[long_term.Fact, int]]:
-    documents: list[Document] = []
-    after = ""
-    while page := await ctx.store.scan(scope.space, long_term.FACTS, after=after, limit=limits.SCAN_MAX):
-        after = page[-1].ref.key
-        documents += page
-    facts = [(long_term.Fact.from_bytes(document.body), document.revision) for document in documents]
+    stored = store_pages.documents(ctx.store, scope.space, long_term.FACTS)
+    facts = [(long_term.Fact.from_bytes(document.body), document.revision) async for document in stored]
     return {fact.id: (fact, revision) for fact, revision in facts}
 
 

@@ -1,11 +1,11 @@
 """Long-term control: facts listed, read, changed and forgotten by query, and what is not to be learned."""
 
-from collections.abc import AsyncIterator
 from functools import partial
 
 from elytron.admission.texts import admitting
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
+from elytron.documents.cursor import CursorForm
 from elytron.memories.audit_trail import event_of, note
 from elytron.memories.chat_aliases import meant
 from elytron.memories.disclosure import may_disclose, require_disclosed
@@ -30,7 +30,7 @@ from elytron_core.contracts.facts import (
 )
 from elytron_core.contracts.recall import Plane
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PreconditionFailed
-from elytron_core.ids import is_id
+from elytron_core.ids import ID
 from elytron_core.planes import long_term
 from elytron_core.planes.audit import AuditAction
 from elytron_core.planes.learning_rules import Learning, LearningAction, LearningEvent
@@ -38,25 +38,26 @@ from elytron_core.planes.long_term import Fact, State
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission import fact_control
 from elytron_core.policy.admission.learning_rules import after, with_event
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, Document, Ref
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
+_CURSOR = CursorForm(ID, "a list report")
 _OF_TOPICS = frozenset({LearningAction.SUPPRESS, LearningAction.ALLOW})
 
 
 async def list_facts(ctx: OperationContext, request: FactListRequest, /) -> FactListReport:
     """Return the page of facts behind the cursor, and what is not learned."""
     scope = ctx.scope_of(request)
-    if request.cursor is not None and not is_id(request.cursor):
-        raise InvalidInput(field="cursor", problem="is not one that a list report gave")
+    start = _CURSOR.key(request.cursor)
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return FactListReport(space=scope.space, items=())
     rules, _ = await read_learning(ctx, scope.space)
     found: list[tuple[Fact, int]] = []
     withheld, last, has_more = 0, "", False
-    async for document in _documents(ctx, scope, after=request.cursor or ""):
+    async for document in store_pages.documents(ctx.store, scope.space, long_term.FACTS, after=start):
         fact = Fact.from_bytes(document.body)
         if not _is_meant(fact, request):
             continue
@@ -140,7 +141,7 @@ async def _plan_forgetting(
     now = ctx.clock.now()
     found: list[tuple[Fact, int]] = []
     withheld, has_more = 0, False
-    async for document in _documents(ctx, scope, after=""):
+    async for document in store_pages.documents(ctx.store, scope.space, long_term.FACTS):
         fact = Fact.from_bytes(document.body)
         is_meant = fact.is_current and (not request.kinds or fact.kind in request.kinds)
         if not is_meant or not fact_control.holds(fact, request.query):
@@ -226,11 +227,3 @@ def _is_meant(fact: Fact, request: FactListRequest) -> bool:
         and (not request.kinds or fact.kind in request.kinds)
         and fact_control.holds(fact, request.query)
     )
-
-
-async def _documents(ctx: OperationContext, scope: Scope, *, after: str) -> AsyncIterator[Document]:
-    """Yield the facts of the space behind `after`, oldest first."""
-    while page := await ctx.store.scan(scope.space, long_term.FACTS, after=after, limit=limits.SCAN_MAX):
-        after = page[-1].ref.key
-        for document in page:
-            yield document

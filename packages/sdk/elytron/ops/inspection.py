@@ -1,5 +1,6 @@
 """Inspection of a space, and the turn ledger of a conversation."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -7,9 +8,10 @@ from typing import assert_never
 
 from elytron.capabilities import catalog_of
 from elytron.context import OperationContext
+from elytron.documents.cursor import CursorForm
 from elytron.documents.plane_documents import by_plane
 from elytron.jobs.queue import work_of
-from elytron.journal.fingerprints import EventFingerprint, StateFingerprint, documents, entries
+from elytron.journal.fingerprints import EventFingerprint, StateFingerprint, documents
 from elytron.journal.verification import Account, HeadChain
 from elytron.memories.chat_aliases import meant, with_last
 from elytron.state.conversation_heads import read_head
@@ -35,10 +37,12 @@ from elytron_core.policy.host import modes
 from elytron_core.policy.integrity.journal_heads import Head
 from elytron_core.policy.skills import governance
 from elytron_core.policy.tools import experience
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
 
 CONVERSATIONS_SHOWN = 200
+_CURSOR = CursorForm(re.compile(r"(.+)\.[0-9a-f]{12}"), "a replay report of this conversation")
 
 
 async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
@@ -128,7 +132,7 @@ class _Seen:
         if record is not None:
             self.chain = HeadChain(record, self.kept)
             self.account = Account(record) if self.is_checked else None
-        async for entry in entries(ctx.store, scope.space):
+        async for entry in store_pages.entries(ctx.store, scope.space):
             self.events.add(entry)
             if self.chain is not None:
                 self.chain.add(entry)
@@ -141,7 +145,7 @@ class _Seen:
             if self.account is not None:
                 self.account.meet(document)
         if self.account is not None:
-            async for entry in entries(ctx.store, scope.space, after=self.events.count):
+            async for entry in store_pages.entries(ctx.store, scope.space, after=self.events.count):
                 self.account.retell(entry)
         if self.exists:
             self.work, self.jobs = await work_of(ctx, scope.space)
@@ -185,13 +189,13 @@ async def replay(ctx: OperationContext, request: MemoryReplayRequest, /) -> Memo
     record = await ctx.spaces.find(scope.space) if found.is_trusted else None
     if record is None:
         if request.cursor is not None:
-            raise _unknown_cursor()
+            raise _CURSOR.refusal()
         return MemoryReplayReport(
             space=scope.space, channel=key.channel, conversation=key.conversation, turns=(), total_turns=0
         )
     tag = record.conversation_tag(key)
-    if request.cursor is not None and not _is_cursor(request.cursor, tag):
-        raise _unknown_cursor()
+    if request.cursor is not None and _CURSOR.parts(request.cursor) != (tag,):
+        raise _CURSOR.refusal()
     head = await read_head(ctx.store, scope.space, tag)
     next_sequence = head[0].next_sequence if head is not None else 1
     documents, more = await _page(ctx, scope, tag, request, next_sequence)
@@ -244,15 +248,6 @@ def _asked(scope: Scope, request: MemoryReplayRequest) -> Scope:
     if request.chat_id is None:
         return scope
     return scope.model_copy(update={"chat": request.chat_id, "conversation": None})
-
-
-def _is_cursor(cursor: str, tag: str) -> bool:
-    start, _, sequence = cursor.partition(".")
-    return start == tag and len(sequence) == 12 and set(sequence) <= set("0123456789abcdef")
-
-
-def _unknown_cursor() -> InvalidInput:
-    return InvalidInput(field="cursor", problem="is not one that a replay report of this conversation gave")
 
 
 def _summary(head: transcript.Conversation) -> ConversationSummary:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import assert_never
 
 from elytron.context import OperationContext
+from elytron.documents.cursor import CursorForm
 from elytron.documents.hits import cited, fact_hit, skill_hit, turn_hit
 from elytron.documents.plane_documents import KeptMemory, at_of, forgotten_at, is_expired, kept, text_of
 from elytron.documents.planes import SHOWN
@@ -58,8 +59,7 @@ _ORDER = (
     (Plane.PROCEDURAL, procedural.SKILLS),
     *((home.plane, collection) for collection, home in SHOWN.items()),
 )
-_NO_CURSOR = "is not one that a list report gave"
-_CURSOR_NUMBER = re.compile(r"[0-9]{1,16}")
+_CURSOR = CursorForm(re.compile(r"([0-9]{1,16})\.([0-9]{1,16})\.([0-9]{1,16})\.(.+)", re.DOTALL), "a list report")
 
 
 async def get(ctx: OperationContext, request: MemoryGetRequest, /) -> RecallHit:
@@ -184,12 +184,10 @@ def _cursor(place: int, part: int, mark: Mark) -> str:
 def _parse_cursor(cursor: str | None) -> tuple[int, Mark | None, int]:
     if cursor is None:
         return 0, None, -1
-    *numbers, key = cursor.split(".", 3)
-    if len(numbers) != 3 or not key or not all(_CURSOR_NUMBER.fullmatch(number) for number in numbers):
-        raise InvalidInput(field="cursor", problem=_NO_CURSOR)
+    *numbers, key = _CURSOR.parts(cursor)
     place, part, number = map(int, numbers)
     if place >= len(_ORDER) or part >= limits.MESSAGES_PER_TURN or number > limits.LATEST_MS:
-        raise InvalidInput(field="cursor", problem=_NO_CURSOR)
+        raise _CURSOR.refusal()
     return place, Mark(number, key), part
 
 

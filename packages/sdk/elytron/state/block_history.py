@@ -1,8 +1,8 @@
 """What this runtime remembers of the blocks it has built: enough to say how much of the next one is the same."""
 
-from collections import OrderedDict
 from itertools import accumulate
 
+from elytron_core.caches.lru import LruCache
 from elytron_core.ids import SpaceId
 from elytron_core.scope import ConversationKey
 
@@ -13,16 +13,14 @@ class LastBlocks:
     """The running hashes of each conversation's last block, line by line; no word of it."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[SpaceId, ConversationKey], tuple[int, ...]] = OrderedDict()
+        self._known: LruCache[tuple[SpaceId, ConversationKey], tuple[int, ...]] = LruCache(CONVERSATIONS_KEPT)
 
     def unchanged_bytes(self, space: SpaceId, key: ConversationKey, block: str, /) -> int:
         """Return how many leading bytes of `block`, in whole lines, the last one had too; remember `block`."""
         lines = block.splitlines(keepends=True)
         hashes = tuple(accumulate((hash(line) for line in lines), lambda before, line: hash((before, line))))
-        before = self._known.pop((space, key), ())
+        before = self._known.get((space, key), ())
         self._known[space, key] = hashes
-        if len(self._known) > CONVERSATIONS_KEPT:
-            self._known.popitem(last=False)
         same = 0
         for line, new, old in zip(lines, hashes, before, strict=False):
             if new != old:

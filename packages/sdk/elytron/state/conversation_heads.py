@@ -1,12 +1,13 @@
 """Conversation heads that this runtime has read or is writing, so that appends need no read before each."""
 
-from collections import OrderedDict
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from elytron_core import limits
+from elytron_core.caches.lru import LruCache
 from elytron_core.ids import ConversationTag, SpaceId
 from elytron_core.planes import transcript
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Ref, Require, Store
 from elytron_core.scope import ConversationKey
 
@@ -53,7 +54,7 @@ class Heads:
 
     def __init__(self, store: Store, /) -> None:
         self._store = store
-        self._kept: OrderedDict[tuple[SpaceId, ConversationTag], KnownHead] = OrderedDict()
+        self._kept: LruCache[tuple[SpaceId, ConversationTag], KnownHead] = LruCache(HEADS_KEPT)
         self._unmet: dict[tuple[SpaceId, ConversationTag], int] = {}
         """Of broken lines that went on: from which sequence on turns may not be in the stored head."""
 
@@ -91,9 +92,6 @@ class Heads:
         tag, head, revision, _, line = grown
         last = Ref(transcript.TURNS, transcript.turn_id(tag, head.next_sequence - 1))
         self._kept[space, tag] = KnownHead(head, revision, line, (Require(last, 1),))
-        self._kept.move_to_end((space, tag))
-        if len(self._kept) > HEADS_KEPT:
-            self._kept.popitem(last=False)
 
     def drop(self, space: SpaceId, grown: GrownHead, /) -> None:
         """Build no more on what `grown` was to be: read the conversation's head again at next use."""
@@ -129,8 +127,5 @@ async def read_head(
 
 async def read_heads(store: Store, space: SpaceId, /) -> AsyncIterator[transcript.Conversation]:
     """Yield the head of every conversation of `space`, as stored."""
-    after = ""
-    while page := await store.scan(space, transcript.CONVERSATIONS, after=after, limit=limits.SCAN_MAX):
-        after = page[-1].ref.key
-        for document in page:
-            yield transcript.Conversation.from_bytes(document.body)
+    async for document in store_pages.documents(store, space, transcript.CONVERSATIONS):
+        yield transcript.Conversation.from_bytes(document.body)

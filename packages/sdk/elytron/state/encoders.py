@@ -1,11 +1,11 @@
 """The embedders of a runtime, and what it remembers of them: queries asked lately, texts refused, passes under way."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection
 
 from elytron.state.embedder_calls import embed_query
 from elytron_core import limits
+from elytron_core.caches.lru import LruCache
 from elytron_core.clock import Clock
 from elytron_core.contracts.recall import VectorUse
 from elytron_core.errors import ElytronError, ModelError
@@ -27,8 +27,8 @@ class Encoders:
         self._clock = clock
         self._wanted = wanted
         self._known = [embedder for embedder in (wanted, former) if embedder is not None]
-        self._queries: OrderedDict[tuple[str, str], bytes] = OrderedDict()
-        self._refused: OrderedDict[tuple[SpaceId, str, Ref], None] = OrderedDict()
+        self._queries: LruCache[tuple[str, str], bytes] = LruCache(limits.EMBED_QUERIES_KEPT)
+        self._refused: LruCache[tuple[SpaceId, str, Ref], None] = LruCache(limits.EMBED_REFUSED_KEPT)
         self._passes: dict[SpaceId, asyncio.Task[None]] = {}
         self._paused_until = 0
 
@@ -71,16 +71,12 @@ class Encoders:
                 known = await embed_query(embedder, text, wait_s=limits.EMBED_QUERY_WAIT_S)
             except ModelError:
                 return VectorUse.FAILED, None
-            if len(self._queries) >= limits.EMBED_QUERIES_KEPT:
-                self._queries.popitem(last=False)
             self._queries[tag, text] = known
         return VectorUse.COMPARED, (tag, known)
 
     def refuse(self, space: SpaceId, tag: str, ref: Ref, /) -> None:
         """Remember that a document's texts were refused, so that they hold up no other."""
         self._refused[space, tag, ref] = None
-        if len(self._refused) > limits.EMBED_REFUSED_KEPT:
-            self._refused.popitem(last=False)
 
     def refused(self, space: SpaceId, tag: str, /) -> Collection[Ref]:
         """Return the documents whose texts were refused."""

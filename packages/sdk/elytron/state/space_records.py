@@ -1,5 +1,6 @@
 """The space records that this runtime has read; every operation begins with one."""
 
+from elytron_core.caches.lru import LruCache
 from elytron_core.clock import Clock
 from elytron_core.errors import SpaceIncomplete
 from elytron_core.ids import Ids, SpaceId
@@ -19,7 +20,7 @@ class Spaces:
         self._store = store
         self._clock = clock
         self._ids = ids
-        self._known: dict[SpaceId, SpaceRecord] = {}
+        self._known: LruCache[SpaceId, SpaceRecord] = LruCache(SPACES_KEPT)
 
     async def find(self, space: SpaceId, /) -> SpaceRecord | None:
         """Return the record of `space`, or None where nothing was ever written."""
@@ -29,8 +30,6 @@ class Spaces:
         (document,) = await self._store.get(space, (REF,))
         if document is None:
             return None
-        if len(self._known) >= SPACES_KEPT:
-            del self._known[next(iter(self._known))]
         return self._known.setdefault(space, SpaceRecord.from_bytes(document.body))
 
     async def found_or_new(self, space: SpaceId, /) -> tuple[SpaceRecord, bool]:

@@ -1,20 +1,23 @@
 """Reading a page of a conversation through one view."""
 
+import re
 from dataclasses import dataclass
 
 from elytron.context import OperationContext
+from elytron.documents.cursor import CursorForm
 from elytron.memories.chat_aliases import Meant, meant
-from elytron_core import limits
 from elytron_core.contracts.scope_fields import Clip, ClipReason
 from elytron_core.contracts.transcript import RedactedTranscriptSlice, TranscriptReplayView
-from elytron_core.errors import InvalidInput
 from elytron_core.ids import ConversationTag, SpaceId, TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute
 from elytron_core.planes.transcript import AliasTrust
 from elytron_core.policy.transcript.view_cut import cut
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope
+
+_CURSOR = CursorForm(re.compile(r"([0-9]{1,15}):(.+)", re.DOTALL), "a report of this conversation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ async def read_page(
     budget = ctx.profile.budget.transcript
     if record is None or not found.is_trusted:
         if cursor is not None:
-            raise unknown_cursor()
+            raise _CURSOR.refusal()
         return Page(_empty(ctx, scope.space, found, view), found.trust)
     tag = record.conversation_tag(found.key)
     after = await _place(ctx, scope.space, tag, cursor)
@@ -62,20 +65,14 @@ def cursor_of(turn: TurnId, /) -> str:
     return f"{transcript.sequence_of(turn)}:{turn}"
 
 
-def unknown_cursor() -> InvalidInput:
-    return InvalidInput(field="cursor", problem="is not one that a report of this conversation gave")
-
-
 async def _place(ctx: OperationContext, space: SpaceId, tag: ConversationTag, cursor: str | None) -> TurnId:
     """Return the turn behind which a page begins. Raises InvalidInput where it is none of this conversation's."""
     if cursor is None:
         return TurnId("")
-    sequence, _, key = cursor.partition(":")
-    if not (sequence.isascii() and sequence.isdigit() and int(sequence) < 1 << 48):
-        raise unknown_cursor()
+    sequence, key = _CURSOR.parts(cursor)
     turn = transcript.turn_id(tag, int(sequence))
     if turn != key or (await ctx.store.get(space, (Ref(transcript.TURNS, turn),)))[0] is None:
-        raise unknown_cursor()
+        raise _CURSOR.refusal()
     return turn
 
 
@@ -88,15 +85,11 @@ async def _attributes(
         return found
     # Behind the first turn's id come its attributes, then those of the turns after it.
     after, last = str(turns[0][0]), turns[-1][0]
-    while documents := await ctx.store.scan(
-        space, TURN_ATTRIBUTES, prefix=f"{tag}.", after=after, limit=limits.SCAN_MAX
-    ):
-        for document in documents:
-            after = document.ref.key
-            turn = TurnId(after.rpartition(".")[0])
-            if turn > last:
-                return found
-            found.setdefault(turn, []).append(TurnAttribute.from_bytes(document.body))
+    async for document in store_pages.documents(ctx.store, space, TURN_ATTRIBUTES, prefix=f"{tag}.", after=after):
+        turn = TurnId(document.ref.key.rpartition(".")[0])
+        if turn > last:
+            return found
+        found.setdefault(turn, []).append(TurnAttribute.from_bytes(document.body))
     return found
 
 

@@ -3,16 +3,16 @@
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
-from elytron.journal.fingerprints import EventFingerprint, StateFingerprint, documents, entries
+from elytron.journal.fingerprints import EventFingerprint, StateFingerprint, documents
 from elytron.state.space_records import FILLING, REF
 from elytron.transfer.space_fill import BATCH, fill, take_over
-from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, NotFound, SpaceIncomplete, SpaceInUse
 from elytron_core.ids import Ids, RandomIds, SpaceId
 from elytron_core.model import Value
 from elytron_core.planes import gateway
 from elytron_core.planes.space import COLLECTIONS
+from elytron_core.ports import store_pages
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.store import Batch, Entry, Put, Store
 from elytron_store import WhenMissing, open_as_made, parse_url
@@ -78,27 +78,19 @@ async def copy_store(source: Store, target: Store, /, *, ids: Ids) -> tuple[Copi
     finds whole. Raises InvalidInput where the target holds anything else, SpaceInUse where somebody wrote meanwhile,
     SpaceIncomplete where a space of the source is itself there in part only.
     """
-    spaces = [space async for space in _spaces(source)]
+    spaces = [space async for space in store_pages.spaces(source)]
     found = await _whole(source, target, spaces)
     copied = [found.get(space) or await _copy(source, target, space, own=ids.new()) for space in spaces]
-    for space in {space async for space in _spaces(target)}.difference(spaces):
+    for space in {space async for space in store_pages.spaces(target)}.difference(spaces):
         raise SpaceInUse(space=space, problem=f"came to the target from elsewhere meanwhile: {_ALONE}")
     return tuple(copied)
-
-
-async def _spaces(store: Store) -> AsyncIterator[SpaceId]:
-    after = ""
-    while page := await store.spaces(after=after, limit=limits.SCAN_MAX):
-        after = page[-1]
-        for space in page:
-            yield space
 
 
 async def _whole(source: Store, target: Store, spaces: list[SpaceId]) -> dict[SpaceId, CopiedSpace]:
     """Return the spaces that an earlier copy brought whole. Raises InvalidInput where the target holds others."""
     found: dict[SpaceId, CopiedSpace] = {}
     expected = set(spaces)
-    async for space in _spaces(target):
+    async for space in store_pages.spaces(target):
         (mark,) = await target.get(space, (FILLING,))
         if space in expected and mark is not None:
             continue  # begun, and not seen through
@@ -145,7 +137,7 @@ async def _batches(source: Store, space: SpaceId, sent: CopiedSpace, count: int)
     """
     collections = await _collections(source, space)
     ordered = (item async for item in documents(source, space, collections=collections) if item.ref != REF)
-    told = entries(source, space)
+    told = store_pages.entries(source, space)
     for number in range(count):
         lines = await _some(told, _share(sent.entries, number, count))
         kept = await _some(ordered, BATCH)
@@ -183,7 +175,9 @@ async def _some(items: AsyncIterator[T], most: int) -> list[T]:
 
 async def _collections(store: Store, space: SpaceId) -> tuple[str, ...]:
     # Beside what every space may hold, what its journal names: the server's own space keeps keys and users.
-    return tuple(dict.fromkeys(COLLECTIONS) | {entry.ref.collection: None async for entry in entries(store, space)})
+    return tuple(
+        dict.fromkeys(COLLECTIONS) | {entry.ref.collection: None async for entry in store_pages.entries(store, space)}
+    )
 
 
 async def _files(store: Store, space: SpaceId) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
@@ -207,7 +201,7 @@ async def _told(store: Store, space: SpaceId) -> CopiedSpace:
     """Return what the space is in `store`, every byte of it read."""
     events, state = EventFingerprint(), StateFingerprint()
     collections: dict[str, None] = dict.fromkeys(COLLECTIONS)
-    async for entry in entries(store, space):
+    async for entry in store_pages.entries(store, space):
         events.add(entry)
         collections[entry.ref.collection] = None
     async for document in documents(store, space, collections=collections):

@@ -39,6 +39,7 @@ from elytron_core.planes import long_term, procedural, records, transcript
 from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.policy.admission.source_trust import as_claims
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Batch, Document, Entry, JournalEntry, Put, Ref
 from elytron_core.scope import ConversationKey, Scope
 from elytron_store.quota import QuotaStore
@@ -270,11 +271,8 @@ async def _known_turns(ctx: OperationContext, scope: Scope, reader: ArchiveReade
 async def _erased_here(ctx: OperationContext, scope: Scope, reader: ArchiveReader) -> set[Ref]:
     """Return what of the archive this very space once held and holds no more: its journal still names it."""
     brought = {document.ref for document in reader.documents() if document.ref.collection in _BROUGHT}
-    named: set[Ref] = set()
-    after = 0
-    while page := await ctx.store.journal(scope.space, after=after, limit=BATCH):
-        named.update(entry.ref for entry in page if entry.ref in brought)
-        after = page[-1].sequence
+    told = store_pages.entries(ctx.store, scope.space)
+    named = {entry.ref async for entry in told if entry.ref in brought}
     return named - await _present(ctx, scope, sorted(named))
 
 

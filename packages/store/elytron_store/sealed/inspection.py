@@ -1,5 +1,6 @@
 """Checking a sealed store: what the inner store found, in the caller's words, and what does not open."""
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from elytron_core import limits
 from elytron_core.errors import Conflict, KeyDestroyed, SealBroken, SealError, StoreCorrupt
 from elytron_core.ids import SpaceId
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import (
     Action,
     Batch,
@@ -141,12 +143,9 @@ async def _inspect_space(keyring: Keyring, record: Document, seen: _Seen, *, set
 
 
 async def _inspect_remains(keyring: Keyring, seen: _Seen, *, settle: Settle) -> None:
-    after = ""
-    while page := await keyring.inner.spaces(after=after, limit=limits.PAGE_MAX):
-        after = page[-1]
-        for inner in page:
-            if inner != KEYRING and inner not in seen.names:
-                seen.problems.append(await _remains(keyring, inner, settle=settle))
+    async for inner in store_pages.spaces(keyring.inner):
+        if inner != KEYRING and inner not in seen.names:
+            seen.problems.append(await _remains(keyring, inner, settle=settle))
 
 
 async def _remains(keyring: Keyring, inner: SpaceId, *, settle: Settle) -> Problem:
@@ -158,32 +157,21 @@ async def _remains(keyring: Keyring, inner: SpaceId, *, settle: Settle) -> Probl
 
 
 async def _entries(keyring: Keyring, inner: SpaceId) -> AsyncIterator[JournalEntry]:
-    after = 0
-    while True:
-        try:
-            page = await keyring.inner.journal(inner, after=after, limit=limits.PAGE_MAX)
-        except StoreCorrupt:
-            return  # the inner store has reported it
-        for entry in page:
+    with contextlib.suppress(StoreCorrupt):  # the inner store has reported it
+        async for entry in store_pages.entries(keyring.inner, inner, page=limits.PAGE_MAX):
             yield entry
-        if not page:
-            return
-        after = page[-1].sequence
 
 
 async def _documents_of(keyring: Keyring, inner: SpaceId, collection: str, keys: list[str]) -> AsyncIterator[Document]:
     """Yield what can be read of a collection: page by page up to damage, from there on by the `keys` it may have."""
     after = ""
-    while True:
-        try:
-            page = await keyring.inner.scan(inner, collection, after=after, limit=_PAGE)
-        except StoreCorrupt:
-            break  # the inner store has reported it
-        for document in page:
+    try:
+        async for document in store_pages.documents(keyring.inner, inner, collection, page=_PAGE):
             yield document
-        if not page:
-            return
-        after = page[-1].ref.key
+            after = document.ref.key
+        return
+    except StoreCorrupt:
+        pass  # the inner store has reported it
     for key in keys:
         if key > after:
             try:

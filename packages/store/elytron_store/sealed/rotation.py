@@ -3,6 +3,7 @@
 from elytron_core import limits
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, Batch, Document, Entry, Erasure, Put
 from elytron_store.sealed.keyring import NAMES_OWNER, Keyring, batch
 from elytron_store.sealed.records import (
@@ -47,11 +48,8 @@ async def rewrap(keyring: Keyring, /) -> int:
     SealBroken, and StoreBusy while a reader holds an older state: repeat it.
     """
     count = 0
-    after = ""
-    while page := await keyring.inner.scan(KEYRING, RECORDS, after=after, limit=limits.PAGE_MAX):
-        for document in page:
-            count += await _rewrap(keyring, document)
-        after = page[-1].ref.key
+    async for document in store_pages.documents(keyring.inner, KEYRING, RECORDS, page=limits.PAGE_MAX):
+        count += await _rewrap(keyring, document)
     # An erasure takes what was replaced before, also where an earlier rotation was cut short of it.
     await keyring.inner.erase(Erasure(space=KEYRING, at=keyring.clock.now()))
     return count

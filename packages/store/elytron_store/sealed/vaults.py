@@ -1,9 +1,8 @@
 """The vaults a handle has open, and how it notices that one is out of date."""
 
-from collections import OrderedDict
-
 import anyio
 
+from elytron_core.caches.lru import LruCache
 from elytron_core.errors import KeyDestroyed
 from elytron_core.ids import SpaceId
 from elytron_store import limits as store_limits
@@ -16,7 +15,7 @@ class Vaults:
 
     def __init__(self, keyring: Keyring, /) -> None:
         self._keyring = keyring
-        self._open: OrderedDict[SpaceId, Vault] = OrderedDict()
+        self._open: LruCache[SpaceId, Vault] = LruCache(store_limits.SEALED_SPACES_OPEN)
         self._turns: dict[SpaceId, anyio.Lock] = {}
 
     def ready(self, space: SpaceId, /) -> Vault | None:
@@ -92,14 +91,8 @@ class Vaults:
         self._open.clear()
 
     def _cached(self, space: SpaceId) -> Vault | None:
-        vault = self._open.get(space)
-        if vault is not None:
-            self._open.move_to_end(space)
-        return vault
+        return self._open.use(space)
 
     def _keep(self, space: SpaceId, vault: Vault) -> Vault:
         self._open[space] = vault
-        self._open.move_to_end(space)
-        if len(self._open) > store_limits.SEALED_SPACES_OPEN:
-            self._open.popitem(last=False)
         return vault

@@ -14,11 +14,12 @@ are a thread's.
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
 from elytron_core import limits
+from elytron_core.caches.lru import LruCache
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Committed, Document, JournalEntry, Ref
@@ -30,7 +31,6 @@ from elytron_store.sqlite.reads import Page
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-KeyT = TypeVar("KeyT", bound=Hashable)
 
 Place = tuple[SpaceId, Ref]
 Look = tuple[SpaceId, int, int]
@@ -40,31 +40,6 @@ Scan = tuple[SpaceId, Page]
 
 Others = Callable[[], int | None]
 """Tells a number that is another when others than this handle have committed; None where it cannot tell now."""
-
-
-class _Recent(Generic[KeyT]):
-    """The keys that were noted last, up to a bound."""
-
-    def __init__(self, most: int, /) -> None:
-        self._most = most
-        self._keys: OrderedDict[KeyT, None] = OrderedDict()
-
-    def __contains__(self, key: KeyT, /) -> bool:
-        return key in self._keys
-
-    def note(self, key: KeyT, /) -> None:
-        """Add `key`; the oldest one makes room."""
-        self._keys[key] = None
-        self._keys.move_to_end(key)
-        if len(self._keys) > self._most:
-            self._keys.popitem(last=False)
-
-    def drop(self, key: KeyT, /) -> None:
-        """Leave `key` out."""
-        self._keys.pop(key, None)
-
-    def forget(self) -> None:
-        self._keys.clear()
 
 
 @dataclass(slots=True)
@@ -107,13 +82,13 @@ class Memo:
         self._until = math.inf
         self._swift_from = 0.0
         self._version = 0
-        self._looks: OrderedDict[Look, Sequence[JournalEntry]] = OrderedDict()
+        self._looks: LruCache[Look, Sequence[JournalEntry]] = LruCache(store_limits.MEMO_LOOKS)
         self._stands: OrderedDict[SpaceId, _Stand] = OrderedDict()
         self._count = 0
         # These hold ids and keyed digests, never content, and so may outlive a version.
-        self._looked: _Recent[SpaceId] = _Recent(store_limits.MEMO_LOOKS)
-        self._read: _Recent[Place] = _Recent(2 * store_limits.MEMO_DOCUMENTS)
-        self._scanned: _Recent[Scan] = _Recent(store_limits.MEMO_LOOKS)
+        self._looked: LruCache[SpaceId, None] = LruCache(store_limits.MEMO_LOOKS)
+        self._read: LruCache[Place, None] = LruCache(2 * store_limits.MEMO_DOCUMENTS)
+        self._scanned: LruCache[Scan, None] = LruCache(store_limits.MEMO_LOOKS)
 
     def version(self) -> int:
         """Return what stays the same until somebody commits; 0 where that cannot be told now."""
@@ -189,10 +164,10 @@ class Memo:
     def keep_journal(self, version: int, look: Look, entries: Sequence[JournalEntry], /) -> None:
         """Keep a look that was begun at `version`; long ones are not asked twice."""
         space, _, limit = look
-        self._looked.note(space)
+        self._looked[space] = None
         if not version or version != self._version or len(entries) > 1:
             return
-        _put(self._looks, look, entries, most=store_limits.MEMO_LOOKS)
+        self._looks[look] = entries
         others = self._others()
         # Only where nobody has committed since is this where the journal ended at that version.
         if len(entries) == 1 < limit and self.version() == version:
@@ -209,9 +184,9 @@ class Memo:
         for ref, document in zip(refs, documents, strict=True):
             place = (space, ref)
             if document is not None and len(document.body) > store_limits.MEMO_DOCUMENT_BYTES:
-                self._read.drop(place)
+                self._read.pop(place, None)
                 continue
-            self._read.note(place)
+            self._read[place] = None
             if stand is not None:
                 self._count += ref not in stand.documents
                 stand.documents[ref] = document
@@ -223,7 +198,7 @@ class Memo:
             len(document.body) > store_limits.MEMO_DOCUMENT_BYTES for document in documents
         ):
             return
-        self._scanned.note(scan)
+        self._scanned[scan] = None
         space, page = scan
         stand = self._told(version, space)
         if stand is not None:
@@ -234,10 +209,10 @@ class Memo:
     def written(self, batch: Batch, committed: Committed, /) -> None:
         """Take note of what was just written: the small ones are likely to be read soon, all others stand as before."""
         space = batch.space
-        self._looked.note(space)
+        self._looked[space] = None
         for put in batch.puts:
             if len(put.body) <= store_limits.MEMO_DOCUMENT_BYTES:
-                self._read.note((space, put.ref))
+                self._read[space, put.ref] = None
         if committed.replayed:
             return
         last = batch.entries[-1]
@@ -271,7 +246,7 @@ class Memo:
         self._stands.clear()
         self._count = 0
         for recent in (self._looked, self._read, self._scanned):
-            recent.forget()
+            recent.clear()
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -364,9 +339,3 @@ def _disk_waits() -> int | None:
         return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock
     except (ImportError, AttributeError):
         return None
-
-
-def _put(kept: OrderedDict[KeyT, T], key: KeyT, value: T, /, *, most: int) -> None:
-    kept[key] = value
-    if len(kept) > most:
-        kept.popitem(last=False)
