@@ -107,7 +107,7 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
         yield Beside(
             further=(gateway_surfaces(gateway), *(found.family for found in spoken), *models, *shared),
             known=(UserKeys(gateway.users),),
-            protocols=("http", "websocket", "sse", *(found.name for found in spoken)),
+            protocols=("http", "websocket", "sse", *(found.name for found in spoken), *(("llm",) if models else ())),
         )
 
 

@@ -5,13 +5,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
 from elytron_models.fields import Fields, fields, inner, json_text, objects, text
-from elytron_proxy.dialects.prompt import OfferedTool
+from elytron_proxy.dialects.prompt import TAG, OfferedTool
 from elytron_proxy.settings import Placement
 
 Body = dict[str, object]
 BETWEEN: Final = "\n\n"
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
-TAG: Final = "elytron-memory"
 
 
 def fenced(block: str, /) -> str:

@@ -5,7 +5,7 @@ from elytron_models.fields import Fields, json_text, text
 from elytron_proxy.dialects import chat
 from elytron_proxy.dialects.content import BETWEEN, Body, functions_of, items_of, with_part
 from elytron_proxy.dialects.dialect import PromptDialect, Refusal, Witness
-from elytron_proxy.dialects.prompt import Prompt, prompt_of
+from elytron_proxy.dialects.prompt import Prompt, prompt_of, without_blocks
 from elytron_proxy.settings import Placement
 
 
@@ -16,7 +16,7 @@ def read(body: Fields, /) -> Prompt | None:
 
 def read_completion(body: Fields, /) -> Prompt | None:
     """Return the prompt of a completion; None for a raw one, and for one that fills a gap."""
-    said = text(body, "prompt").strip()
+    said = without_blocks(text(body, "prompt").strip())
     if not said or body.get("raw") or body.get("suffix"):
         return None
     context = items_of(body, "context")

@@ -2,10 +2,14 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+TAG: Final = "elytron-memory"
+"""The tag of what memory adds to a request."""
+_BLOCK: Final = re.compile(rf"<{TAG}\b[^>\n]{{0,40}}>.*?</{TAG}>", re.DOTALL)
+_BLOCK_BEGUN: Final = re.compile(rf"<{TAG}\b.*\Z", re.DOTALL)
 _THOUGHT: Final = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 
 
@@ -86,9 +90,12 @@ def prompt_of(
     for step in steps:
         match step.kind:
             case StepKind.USER:
+                if not (said := without_blocks(step.text)):
+                    continue
                 if last is not None:
                     earlier.append(Said(last.text, "".join(answer)))
-                last, answer, uses, has_tools_used = step, [], [], False
+                last = replace(step, text=said)
+                answer, uses, has_tools_used = [], [], False
             case StepKind.ASSISTANT:
                 answer.append(step.text)
             case StepKind.TOOL:
@@ -110,5 +117,10 @@ def prompt_of(
 
 
 def spoken(answer: str, /) -> str:
-    """Return an answer without what the model thought aloud at its beginning."""
-    return _THOUGHT.sub("", answer, count=1).strip()
+    """Return an answer without what the model thought aloud at its beginning, and what it repeated of a block."""
+    return _BLOCK_BEGUN.sub("", without_blocks(_THOUGHT.sub("", answer, count=1))).strip()
+
+
+def without_blocks(said: str, /) -> str:
+    """Return what was said without blocks of memory: a proxy before this one may have placed one."""
+    return _BLOCK.sub("", said).strip() if TAG in said else said
