@@ -27,7 +27,7 @@ from benchmarks.quality_systems import Shipped
 from benchmarks.quality_unseen import unseen
 from elytron.recall import answer_scores, order
 from elytron_core.ids import TurnId
-from elytron_core.planes import transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.policy.ranking.answer_score import COMPARED, Estimate, Signs, shares
 from elytron_core.ports.models import Embedder
 from elytron_index import Candidates

@@ -194,7 +194,7 @@ async def chat_requests(placement: str | None, *, turns: int, max_chars: int = C
     import elytron
     from elytron_adapter.dispatch import Dispatcher
     from elytron_adapter.entry import Entrance
-    from elytron_adapter.principals import Development
+    from elytron_adapter.identity.principals import Development
     from elytron_proxy import MemoryUse, Placement, ProxyApp, ProxySettings, Upstream
 
     seen: list[str] = []

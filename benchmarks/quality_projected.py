@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from benchmarks.quality_asked import add_sets, chosen
 from benchmarks.quality_sets import APART, UNANSWERED, Question, Told
 from benchmarks.quality_systems import Shipped
-from elytron_core.contracts.projection import MemoryProjectionReport
-from elytron_core.contracts.recall import RecallHit
+from elytron_core.contracts.conversation.projection import MemoryProjectionReport
+from elytron_core.contracts.knowledge.recall import RecallHit
 from elytron_core.policy.projection.sections import escape, label_of, line_of, minute
 from elytron_core.text.token_estimate import CHARS_PER_TOKEN
 

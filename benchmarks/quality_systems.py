@@ -10,10 +10,10 @@ from typing import NamedTuple, Protocol
 import elytron
 from benchmarks.quality_sets import Told, Turn
 from elytron_core.clock import instant
-from elytron_core.contracts.embedding import EmbeddingOutcome
-from elytron_core.contracts.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.admin.embedding import EmbeddingOutcome
+from elytron_core.contracts.conversation.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.ids import SpaceId
-from elytron_core.planes.transcript import Message, Role
+from elytron_core.planes.conversation.transcript import Message, Role
 from elytron_core.policy.ranking import weights as ranking_weights
 from elytron_core.policy.ranking.weights import Weights
 from elytron_core.ports.models import Embedder

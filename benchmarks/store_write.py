@@ -24,8 +24,9 @@ from elytron_core.clock import Instant, SystemClock
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 from elytron_store.durability import Durability
-from elytron_store.sqlite import SqliteStore, driver_report, rows, setup
-from elytron_store.sqlite.driver import Raw, library
+from elytron_store.sqlite import SqliteStore, driver_report, setup
+from elytron_store.sqlite.database import rows
+from elytron_store.sqlite.database.driver import Raw, library
 
 AT = Instant(1_767_225_600_000)
 BODY = os.urandom(600)

@@ -24,7 +24,7 @@ import elytron
 from elytron import MemoryRecallReport, MemoryRecallRequest
 from elytron.registry import by_name
 from elytron_adapter import codec
-from elytron_adapter.principals import Development
+from elytron_adapter.identity.principals import Development
 from elytron_http_shell import create_app
 
 CALLS = 1_000

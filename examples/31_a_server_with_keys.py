@@ -8,8 +8,8 @@ import asyncio
 import httpx
 
 import elytron
-from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
-from elytron_adapter.principals import PrincipalKind
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.identity.principals import PrincipalKind
 from elytron_core.ids import SpaceId
 from elytron_http_shell.server import Serving, served
 

@@ -22,7 +22,7 @@ import elytron
 from benchmarks.rigs import tables
 from elytron_agent import Agent, AgentSettings, BlockShelf, CallKey, RunEnded, StopReason, Tool
 from elytron_core.clock import SystemClock
-from elytron_core.contracts.transcript import MemoryTranscriptReplayRequest
+from elytron_core.contracts.conversation.transcript import MemoryTranscriptReplayRequest
 from elytron_core.ports.chat import (
     Finished,
     FinishReason,
@@ -36,7 +36,7 @@ from elytron_core.ports.chat import (
 from elytron_core.ports.store import Batch, Committed, Store
 from elytron_core.scope import Scope
 from elytron_store import open_store
-from elytron_store.wrapper import PassingStore
+from elytron_store.wrappers.wrapper import PassingStore
 
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["elytron_agent.loop.agent", "benchmarks.rigs.warm"])

@@ -19,7 +19,7 @@ import elytron
 from elytron_a2a_shell import MessageName, a2a_app
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
-from elytron_adapter.principals import Development, PrincipalKind
+from elytron_adapter.identity.principals import Development, PrincipalKind
 from elytron_cli.server.extras import Wanted
 from elytron_core import limits
 from elytron_core.errors import PayloadTooLarge

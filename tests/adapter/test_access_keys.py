@@ -9,21 +9,21 @@ import pytest
 import elytron
 from elytron import MemoryRuntime
 from elytron.state import conflict_retry
-from elytron_adapter.access_keys import (
+from elytron_adapter.identity.access_keys import (
     AccessAddRequest,
     AccessKeyIssued,
     AccessKeyRequest,
     AccessKeys,
     AccessListRequest,
 )
-from elytron_adapter.principals import Principal, PrincipalKind
+from elytron_adapter.identity.principals import Principal, PrincipalKind
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, InvalidInput, NotFound, StoreFull, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SeededIds, SpaceId
 from elytron_core.policy.privacy.secrets import scrub
 from elytron_core.ports.store import Batch, Committed, Erasure
-from elytron_store.wrapper import PassingStore
+from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 

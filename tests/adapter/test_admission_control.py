@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from elytron_adapter.admission_control import Bounds, FairPlaces, Unshed
-from elytron_adapter.principals import Principal, PrincipalKind
+from elytron_adapter.identity.principals import Principal, PrincipalKind
 from elytron_core.errors import Overloaded, RateLimited
 
 pytestmark = pytest.mark.anyio

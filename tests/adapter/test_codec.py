@@ -9,8 +9,8 @@ from elytron.registry import OPERATIONS, AnyOperation, by_name
 from elytron_adapter import codec
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import HistoryEvent, HistoryItem, MemoryHistoryReport
-from elytron_core.contracts.recall import MemoryRecallRequest, Plane, RecallFilters
+from elytron_core.contracts.knowledge.control import HistoryEvent, HistoryItem, MemoryHistoryReport
+from elytron_core.contracts.knowledge.recall import MemoryRecallRequest, Plane, RecallFilters
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge
 from elytron_core.scope import Scope
 

@@ -13,18 +13,9 @@ import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Accepted, Auth, AuthKind, Duplicated, Envelope, Rejected, Response, Transport
-from elytron_core.contracts.archive import MemoryImportReport, MemoryImportRequest
-from elytron_core.contracts.control import (
-    ControlOutcome,
-    MemoryControlReport,
-    MemoryCorrectRequest,
-    MemoryEraseRequest,
-    MemoryForgetRequest,
-)
-from elytron_core.contracts.inspection import MemoryInspectionRequest
-from elytron_core.contracts.scope_fields import ScopedRequest
-from elytron_core.contracts.skills import RuntimeSkillDeleteRequest
-from elytron_core.contracts.write import (
+from elytron_core.contracts.admin.archive import MemoryImportReport, MemoryImportRequest
+from elytron_core.contracts.admin.inspection import MemoryInspectionRequest
+from elytron_core.contracts.conversation.write import (
     FactDraft,
     LongTermExtraction,
     MemoryWriteReport,
@@ -34,9 +25,18 @@ from elytron_core.contracts.write import (
     TranscriptWrite,
     TurnDraft,
 )
+from elytron_core.contracts.knowledge.control import (
+    ControlOutcome,
+    MemoryControlReport,
+    MemoryCorrectRequest,
+    MemoryEraseRequest,
+    MemoryForgetRequest,
+)
+from elytron_core.contracts.knowledge.skills import RuntimeSkillDeleteRequest
+from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.model import Value
-from elytron_core.planes.long_term import FACTS
-from elytron_core.planes.procedural import SKILLS
+from elytron_core.planes.knowledge.long_term import FACTS
+from elytron_core.planes.knowledge.procedural import SKILLS
 from elytron_core.ports.store import Action, Batch, Committed, Store
 from elytron_store.memory import MemoryStore
 

@@ -10,7 +10,7 @@ from elytron_adapter.admission_control import Bounds, FairPlaces
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, Auth, Envelope, Rejected, Response, Transport
-from elytron_adapter.principals import DEVELOPER, Development, Principal, PrincipalKind
+from elytron_adapter.identity.principals import DEVELOPER, Development, Principal, PrincipalKind
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 
 pytestmark = pytest.mark.anyio

@@ -4,9 +4,9 @@ import pytest
 
 from elytron.registry import by_name
 from elytron_adapter.envelope import Auth, Envelope, Transport
+from elytron_adapter.identity.principals import PrincipalKind
 from elytron_adapter.policy import by_role
-from elytron_adapter.principals import PrincipalKind
-from elytron_core.contracts.transcript import (
+from elytron_core.contracts.conversation.transcript import (
     MemoryTranscriptLifecycleRequest,
     MemoryTranscriptReplayRequest,
     TranscriptLifecycleTransition,

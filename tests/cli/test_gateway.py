@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from tests.transports.live import Live
 
 from elytron_cli.app import cli
-from elytron_cli.commands.gateway import gateway, run
+from elytron_cli.commands.servers.gateway import gateway, run
 from elytron_http_shell.surfaces.gateway import gateway_surfaces
 
 SAID = [{"sender_id": "u_123", "role": "user", "timestamp": 1_781_172_177_000, "content": "The boiler code is 4417."}]

@@ -20,7 +20,7 @@ from elytron_cli.refusal import Refused
 from elytron_cli.terminal.output import Output, json_text, line, safe
 from elytron_cli.terminal.progress import Bar, UnaskedBar, Unit
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import HistoryEvent, HistoryItem
+from elytron_core.contracts.knowledge.control import HistoryEvent, HistoryItem
 from elytron_core.errors import NotFound
 
 HOSTILE = "a\x1b[31mred\x07\x00\x9b\u202eevil\u2028\r\tend\ud800"

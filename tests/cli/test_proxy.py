@@ -17,7 +17,7 @@ from tests.models.streams import TEXTS
 from tests.proxy.proxy_setup import PATHS, asked, recorded
 from tests.transports.serving import served
 
-from elytron_adapter.principals import PrincipalKind
+from elytron_adapter.identity.principals import PrincipalKind
 from elytron_cli.server.extras import Wanted
 from elytron_proxy import ProxySettings, Upstream
 

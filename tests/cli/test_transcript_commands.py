@@ -9,7 +9,7 @@ from tests.cli.conftest import CommandLine
 
 import elytron as sdk
 from elytron_core.ids import SpaceId
-from elytron_core.planes.profiles import ProfileName
+from elytron_core.planes.knowledge.profiles import ProfileName
 from elytron_core.policy.host.capabilities import snapshot
 from elytron_core.ports.store import Erasure, Ref
 

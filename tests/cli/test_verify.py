@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import CommandLine
 
-from elytron_cli.commands import verify
+from elytron_cli.commands.admin import verify
 
 
 def told(report: dict[str, Any]) -> dict[str, str | None]:

@@ -2,7 +2,9 @@
 
 import pytest
 
-from elytron_core.contracts import archive, control, inspection, projection, recall, write
+from elytron_core.contracts.admin import archive, inspection
+from elytron_core.contracts.conversation import projection, write
+from elytron_core.contracts.knowledge import control, recall
 from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import FactId, TurnId

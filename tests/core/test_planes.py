@@ -8,7 +8,9 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import ConversationTag, FactId, SkillId, TurnId
-from elytron_core.planes import long_term, procedural, space, transcript
+from elytron_core.planes import space
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.scope import ConversationKey
 
 NOW = Instant(1_750_000_000_000)

@@ -28,7 +28,10 @@ def test_importing_elytron_loads_nothing_beyond_pydantic() -> None:
 
 
 def test_the_contracts_and_errors_load_nothing_beyond_pydantic() -> None:
-    assert loaded_by("elytron_core.contracts.write, elytron_core.errors, elytron_core.ports.store") == PYDANTIC
+    assert (
+        loaded_by("elytron_core.contracts.conversation.write, elytron_core.errors, elytron_core.ports.store")
+        == PYDANTIC
+    )
 
 
 @pytest.mark.parametrize("module", ["elytron_cli.main", "elytron_store.sealed", "elytron_http_shell", "elytron_replay"])

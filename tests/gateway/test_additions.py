@@ -8,7 +8,7 @@ from tests.gateway.asking import add, said, texts
 from tests.gateway.everos import EverOs
 
 import elytron
-from elytron_adapter.principals import Development
+from elytron_adapter.identity.principals import Development
 from elytron_cli.server.extras import Wanted, beside
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.planes.evidence import Trust

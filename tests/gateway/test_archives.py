@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import elytron
-from elytron_core.contracts.archive import ImportMode
+from elytron_core.contracts.admin.archive import ImportMode
 from elytron_core.errors import NotFound, UnreadableFile
 from elytron_core.ids import SpaceId
 from elytron_core.scope import Scope

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import elytron
-from elytron_adapter.principals import Development
+from elytron_adapter.identity.principals import Development
 from elytron_core.errors import GatewayRefused, InvalidInput, PayloadTooLarge, Unreachable, UnreadableFile
 from elytron_gateway.client import MemoryGatewayClient, SyncMemoryGatewayClient
 from elytron_gateway.service import Gateway

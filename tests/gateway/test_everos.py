@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.everos import EverOs
 
 import elytron
-from elytron_adapter.principals import Development
+from elytron_adapter.identity.principals import Development
 from elytron_cli.server.extras import Wanted, beside
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import GatewayRefused, InvalidInput, Unreachable, Unsupported, UnsupportedMedia

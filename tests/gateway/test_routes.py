@@ -12,7 +12,7 @@ import elytron
 from elytron_adapter.admission_control import Bounds, FairPlaces
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
-from elytron_adapter.principals import Development
+from elytron_adapter.identity.principals import Development
 from elytron_core import limits
 from elytron_gateway.service import Gateway
 from elytron_http_shell import create_app

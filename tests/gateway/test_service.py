@@ -7,7 +7,7 @@ import pytest
 from tests.gateway.asking import CHAT, add, said, texts
 
 import elytron
-from elytron_adapter.principals import AnyOf, Principal, PrincipalKind
+from elytron_adapter.identity.principals import AnyOf, Principal, PrincipalKind
 from elytron_core.errors import (
     InvalidInput,
     NotFound,

@@ -10,7 +10,7 @@ from tests.store.sealing import seal
 from tests.transports.live import Live
 
 import elytron
-from elytron_adapter.principals import Principal, PrincipalKind
+from elytron_adapter.identity.principals import Principal, PrincipalKind
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import ElytronError, PermissionRefused, StoreUrlInvalid, Unauthorized, Unreachable
 from elytron_core.ids import SpaceId

@@ -16,7 +16,7 @@ from elytron_adapter import codec
 from elytron_adapter.admission_control import Bounds, FairPlaces
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
-from elytron_adapter.principals import Development
+from elytron_adapter.identity.principals import Development
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson
 from elytron_gateway import wire

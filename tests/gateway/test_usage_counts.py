@@ -12,7 +12,7 @@ import elytron
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import ElytronError, GatewayRefused, LimitExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.planes.gateway import COUNTS, Counts
+from elytron_core.planes.admin.gateway import COUNTS, Counts
 from elytron_core.planes.space import KEY
 from elytron_core.ports.store import Action, Batch, Delete, Entry, Ref
 from elytron_gateway import limits as gateway_limits

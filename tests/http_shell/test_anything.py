@@ -14,8 +14,8 @@ from tests.http_shell.conftest import bearer
 import elytron
 from elytron.registry import OPERATIONS
 from elytron.registry.everyday import EVERYDAY
-from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
-from elytron_adapter.principals import Development, PrincipalKind
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.identity.principals import Development, PrincipalKind
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_http_shell import create_app

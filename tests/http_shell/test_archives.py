@@ -10,7 +10,7 @@ from tests.http_shell.conftest import Keys, bearer
 from elytron import Authority, MemoryRuntime, Message, Role, Trust
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
-from elytron_adapter.principals import Development
+from elytron_adapter.identity.principals import Development
 from elytron_core.planes.evidence import EvidenceAuthority
 from elytron_http_shell.surfaces.archives import archives
 

@@ -11,7 +11,7 @@ import pytest
 from tests.transports.chromium import NO_BROWSER, PROGRAM, Page, page
 from tests.transports.serving import Served, served
 
-from elytron_adapter.principals import PrincipalKind
+from elytron_adapter.identity.principals import PrincipalKind
 from elytron_cli.server.extras import Wanted
 from elytron_core.ids import SpaceId
 

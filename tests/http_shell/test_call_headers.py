@@ -11,7 +11,7 @@ from elytron import MemoryRuntime
 from elytron.registry import WIRE_OPERATIONS, Repeat
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Auth, AuthKind, Envelope, Rejected, Source, Transport
-from elytron_adapter.principals import PrincipalKind
+from elytron_adapter.identity.principals import PrincipalKind
 from elytron_cli.server.protocols import a2a_surfaces, mcp_surfaces
 from elytron_http_shell import create_app
 from elytron_http_shell.surfaces.gateway import gateway_surfaces

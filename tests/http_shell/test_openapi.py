@@ -11,7 +11,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
 from elytron.registry import WIRE_OPERATIONS, Repeat, Role
 from elytron_adapter.failures import FAILURES
-from elytron_core.contracts.maintenance import PUTTING_OFF
+from elytron_core.contracts.admin.maintenance import PUTTING_OFF
 from elytron_http_shell import limits
 
 pytestmark = pytest.mark.anyio

@@ -16,14 +16,14 @@ from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Envelope, Queued
 from elytron_adapter.failures import FAILURES, rejection
-from elytron_adapter.principals import Development
+from elytron_adapter.identity.principals import Development
 from elytron_cli.server.protocols import a2a_surfaces
 from elytron_core import limits
-from elytron_core.contracts.maintenance import MemoryMaintenanceReport
+from elytron_core.contracts.admin.maintenance import MemoryMaintenanceReport
 from elytron_core.errors import MissingExtra, StoreBusy
 from elytron_core.model import Value
-from elytron_core.planes.jobs import JobId
-from elytron_core.planes.profiles import ProfileName
+from elytron_core.planes.admin.jobs import JobId
+from elytron_core.planes.knowledge.profiles import ProfileName
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.tools.fingerprints import registry_fingerprint
 from elytron_http_shell import create_app

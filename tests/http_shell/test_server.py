@@ -13,9 +13,9 @@ from tests.http_shell.conftest import bearer
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.admission_control import Bounds
-from elytron_adapter.principals import PrincipalKind
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.identity.principals import PrincipalKind
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_core.ids import SpaceId

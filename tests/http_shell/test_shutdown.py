@@ -10,7 +10,7 @@ from elytron.remote.address import address_of
 from elytron.remote.shutdown import shut_down
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
-from elytron_adapter.principals import Development
+from elytron_adapter.identity.principals import Development
 from elytron_core.errors import ElytronError
 from elytron_http_shell import create_app
 

@@ -10,9 +10,9 @@ from tests.http_shell.conftest import Keys, bearer
 import elytron
 from elytron import MemoryRuntime
 from elytron.memories.preconditions import demanding, version_of
-from elytron.ops.control import erase, forget
+from elytron.ops.knowledge.control import erase, forget
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import (
+from elytron_core.contracts.knowledge.control import (
     MemoryCorrectRequest,
     MemoryEraseRequest,
     MemoryForgetRequest,

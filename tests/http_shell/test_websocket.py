@@ -13,8 +13,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from elytron.registry import OPERATIONS
-from elytron_adapter.principals import Principal, PrincipalKind
-from elytron_core.contracts.events import CloseCode, StreamKind
+from elytron_adapter.identity.principals import Principal, PrincipalKind
+from elytron_core.contracts.admin.events import CloseCode, StreamKind
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
 from elytron_http_shell.streams.subscriptions import StreamBounds, Streams

@@ -14,13 +14,13 @@ from tests.models.streams import RECORDED
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
-from elytron_adapter.principals import Authenticator, Development, PrincipalKind
-from elytron_core.contracts.control import MemoryListRequest
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.identity.principals import Authenticator, Development, PrincipalKind
+from elytron_core.contracts.knowledge.control import MemoryListRequest
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.conversation.transcript import Role
 from elytron_core.scope import Scope
 from elytron_proxy import ProxyApp, ProxySettings, Upstream
 

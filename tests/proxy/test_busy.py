@@ -9,7 +9,7 @@ import elytron
 from elytron_adapter.admission_control import Unshed
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
-from elytron_adapter.principals import DEVELOPER, Development, Principal
+from elytron_adapter.identity.principals import DEVELOPER, Development, Principal
 from elytron_core.errors import Overloaded
 from elytron_core.ids import SpaceId
 from elytron_proxy import MemoryUse, limits

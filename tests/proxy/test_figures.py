@@ -9,10 +9,10 @@ from tests.models.fake_server import Sent
 from tests.models.streams import RECORDED
 from tests.proxy.proxy_setup import PATHS, Proxied, asked, listening, proxying, recorded
 
-from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
-from elytron_adapter.principals import PrincipalKind
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.identity.principals import PrincipalKind
 from elytron_http_shell.routes import Watched
 from elytron_proxy.figures import Figures
 

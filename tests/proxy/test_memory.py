@@ -9,7 +9,7 @@ from tests.models.fake_server import Sent
 from tests.models.streams import RECORDED, TEXTS, chat
 from tests.proxy.proxy_setup import PATHS, Proxied, asked, proxying, recorded
 
-from elytron_core.contracts.control import MemoryListRequest
+from elytron_core.contracts.knowledge.control import MemoryListRequest
 from elytron_core.contracts.tools import AgentToolRegistryListRequest
 from elytron_core.planes.evidence import Trust
 from elytron_core.scope import Scope

@@ -12,7 +12,7 @@ from tests.proxy.proxy_setup import KEY, PATHS, Proxied, asked, listening, proxy
 import elytron
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
-from elytron_adapter.principals import Development
+from elytron_adapter.identity.principals import Development
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_proxy import ProxyApp, ProxySettings, Upstream, upstreams_of

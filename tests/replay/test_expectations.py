@@ -1,8 +1,8 @@
 import pytest
 from pydantic import JsonValue
 
-from elytron_replay.expectations import mismatches, require_known, shortfalls
-from elytron_replay.json_diff import Difference
+from elytron_replay.comparison.expectations import mismatches, require_known, shortfalls
+from elytron_replay.comparison.json_diff import Difference
 
 REPORT: dict[str, JsonValue] = {
     "outcome": "found",

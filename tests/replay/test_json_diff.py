@@ -1,6 +1,6 @@
 from pydantic import JsonValue
 
-from elytron_replay.json_diff import Difference, differences, shown
+from elytron_replay.comparison.json_diff import Difference, differences, shown
 
 
 def test_equal_values_do_not_differ() -> None:

@@ -1,4 +1,4 @@
-from elytron_replay.coverage_gate import GateReport
+from elytron_replay.gates.coverage_gate import GateReport
 from elytron_replay.matrix import MatrixReport, MatrixRow, Recording, StoreDifference, Verdict
 from elytron_replay.report_text import render, render_gate
 

@@ -4,8 +4,8 @@ import pytest
 from pydantic import JsonValue
 from tests.replay.stories import read, say, story
 
+from elytron_replay.comparison.json_diff import Difference
 from elytron_replay.engines import DEFAULT_STORES, Engine, engine
-from elytron_replay.json_diff import Difference
 from elytron_replay.runner import Outcome, run_fixture
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,8 @@ from tests.sdk.told import believe, learn, talk, texts
 import elytron
 from elytron.transfer import restore
 from elytron.transfer.archive import ArchiveReader
-from elytron_core.contracts.archive import ImportMode
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.admin.archive import ImportMode
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.errors import (
     InvalidInput,
     NotFound,
@@ -25,8 +25,8 @@ from elytron_core.errors import (
     StoreUnavailable,
     UnreadableFile,
 )
-from elytron_core.planes.procedural import SkillSource
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.conversation.transcript import Role
+from elytron_core.planes.knowledge.procedural import SkillSource
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 from elytron_store.memory import MemoryStore
 

@@ -18,7 +18,7 @@ from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import StoreUnavailable
 from elytron_core.ids import SeededIds
-from elytron_core.planes.jobs import JobState
+from elytron_core.planes.admin.jobs import JobState
 from elytron_core.ports.store import Batch, Committed
 from elytron_store.memory import MemoryStore
 
@@ -111,9 +111,9 @@ CHILD = """
 import asyncio, sys
 import elytron
 from elytron.models import ScriptedModel
-from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
-from elytron_core.contracts.transcript import CanonicalTurnDelta
-from elytron_core.planes.transcript import Message, Role
+from elytron_core.contracts.admin.maintenance import MemoryFinalizeTurnRequest
+from elytron_core.contracts.conversation.transcript import CanonicalTurnDelta
+from elytron_core.planes.conversation.transcript import Message, Role
 
 def hang(prompt):
     print("asked", flush=True)

@@ -12,7 +12,7 @@ from elytron.erasure.removal import erase_many
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SpaceId
-from elytron_core.planes import transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.planes.roles import Role
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 from elytron_core.scope import Scope

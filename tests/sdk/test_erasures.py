@@ -12,11 +12,14 @@ import elytron
 from elytron import MemoryErasuresApplyRequest, MemoryErasuresKeepRequest
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.erasures import ErasuresOutcome
-from elytron_core.contracts.recall import Plane
-from elytron_core.contracts.transcript import MemoryTranscriptLifecycleRequest, TranscriptLifecycleTransition
+from elytron_core.contracts.admin.erasures import ErasuresOutcome
+from elytron_core.contracts.conversation.transcript import (
+    MemoryTranscriptLifecycleRequest,
+    TranscriptLifecycleTransition,
+)
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, StoreUnavailable, UnreadableFile
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.conversation.transcript import Role
 from elytron_core.ports.store import Erased, Erasure
 from elytron_core.scope import Scope
 from elytron_store.memory import MemoryStore

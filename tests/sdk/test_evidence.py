@@ -8,17 +8,17 @@ from tests.sdk.transcripts import commit, turn
 
 import elytron
 from elytron_core.clock import Instant
-from elytron_core.contracts.continuity import (
+from elytron_core.contracts.conversation.continuity import (
     ContinuityImportRequest,
     ContinuitySnapshot,
     SnapshotLayers,
     SnapshotManifest,
     SnapshotMode,
 )
-from elytron_core.contracts.write import Outcome
+from elytron_core.contracts.conversation.write import Outcome
+from elytron_core.planes.conversation.transcript import Role
 from elytron_core.planes.derived_refs import DerivedMemoryPlane
-from elytron_core.planes.long_term import Authority
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.knowledge.long_term import Authority
 from elytron_core.policy.continuity import snapshots
 
 pytestmark = pytest.mark.anyio

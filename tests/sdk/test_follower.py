@@ -12,7 +12,7 @@ from elytron import MemoryEraseRequest, MemoryForgetRequest, MemoryRuntime
 from elytron.journal.follower import Journals, pages
 from elytron.journal.notifier import AnnouncingStore, inner
 from elytron_core import limits
-from elytron_core.contracts.events import EventAction, Gap, GapReason, JournalEvent
+from elytron_core.contracts.admin.events import EventAction, Gap, GapReason, JournalEvent
 from elytron_core.errors import StoreClosed
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, JournalEntry

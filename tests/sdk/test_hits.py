@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from elytron.documents.hits import fact_hit, turn_hit
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.contracts.knowledge.recall import Plane, RecallHit
 from elytron_core.ids import FactId, TurnId
-from elytron_core.planes import long_term, transcript
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import long_term
 
 TURN = transcript.Turn(
     sequence=1,

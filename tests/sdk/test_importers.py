@@ -13,7 +13,7 @@ from elytron.importers import Format, Said, open_transcripts
 from elytron_core import limits
 from elytron_core.clock import instant
 from elytron_core.errors import UnreadableFile
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.conversation.transcript import Role
 from elytron_core.scope import ConversationKey
 
 HOME = ConversationKey("default", "home")

@@ -10,7 +10,7 @@ from tests.sdk.opened_transcripts import opened
 from elytron.importers import Format, Omission
 from elytron_core.clock import iso
 from elytron_core.errors import UnreadableFile
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.conversation.transcript import Role
 from elytron_core.scope import ConversationKey
 
 HOME = ConversationKey("default", "home")

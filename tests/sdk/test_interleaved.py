@@ -20,7 +20,7 @@ from elytron import (
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, NotFound, StoreBusy, StoreUnavailable
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.long_term import Authority, Kind
+from elytron_core.planes.knowledge.long_term import Authority, Kind
 from elytron_core.ports.store import Batch, Committed, JournalEntry
 from elytron_store.memory import MemoryStore
 

@@ -14,7 +14,7 @@ from elytron.transfer.migration import copy_store
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, SpaceIncomplete, SpaceInUse
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes import gateway
+from elytron_core.planes.admin import gateway
 from elytron_core.ports.store import Action, Batch, Committed, Document, Entry, Put, Ref, Store
 from elytron_store import open_store
 from elytron_store.memory import MemoryStore

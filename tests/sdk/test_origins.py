@@ -15,8 +15,8 @@ from elytron import (
     TurnDraft,
 )
 from elytron_core.errors import InvalidInput
-from elytron_core.planes.host_refs import HostOpaqueRef, HostRefRelation
-from elytron_core.planes.transcript import ToolObservation
+from elytron_core.planes.conversation.host_refs import HostOpaqueRef, HostRefRelation
+from elytron_core.planes.conversation.transcript import ToolObservation
 
 pytestmark = pytest.mark.anyio
 

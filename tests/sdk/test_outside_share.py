@@ -10,7 +10,7 @@ from tests.gateway.asking import AT, CHAT, said
 import elytron
 from elytron.recall import outside_share
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.contracts.knowledge.recall import Plane, RecallHit
 from elytron_core.ids import SeededIds
 from elytron_core.planes.evidence import Trust
 from elytron_gateway.service import Gateway

@@ -10,7 +10,7 @@ from tests.sdk.turns import answering, request
 import elytron
 from elytron import capabilities
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.platform import CapabilityPolicy
+from elytron_core.contracts.admin.platform import CapabilityPolicy
 from elytron_core.errors import InvalidInput, LimitExceeded, StoreBudgetExceeded, StoreForeign, Unsupported
 from elytron_core.ids import SeededIds
 from elytron_core.policy.host.profiles import EMBEDDED_SDK

@@ -7,7 +7,7 @@ import elytron
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.contracts.scope_fields import ClipReason
 from elytron_core.errors import InvalidInput
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.conversation.transcript import Role
 
 pytestmark = pytest.mark.anyio
 

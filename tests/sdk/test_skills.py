@@ -7,20 +7,17 @@ import pytest
 from tests.sdk.told import learn
 
 import elytron
+from elytron import RuntimeSkillEditRequest, RuntimeSkillGovernRequest, RuntimeSkillListRequest
 from elytron.journal.notifier import AnnouncingStore
 from elytron.ops import recall
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, instant
-from elytron_core.contracts.skills import (
-    RuntimeSkillEditRequest,
-    RuntimeSkillGovernRequest,
-    RuntimeSkillListRequest,
-    SkillRefusal,
-)
-from elytron_core.contracts.write import MemoryWriteReport, Outcome
+from elytron_core.contracts.conversation.write import MemoryWriteReport, Outcome
+from elytron_core.contracts.knowledge.skills import SkillRefusal
 from elytron_core.errors import InvalidInput, NotFound, StoreFull
 from elytron_core.ids import SpaceId
-from elytron_core.planes.procedural import LineageStatus, ReuseOutcome, SkillSource, SkillState, StrategyChange
+from elytron_core.planes.knowledge.procedural import LineageStatus as Lineage
+from elytron_core.planes.knowledge.procedural import ReuseOutcome, SkillSource, SkillState, StrategyChange
 from elytron_core.ports.store import Batch, Committed
 
 pytestmark = pytest.mark.anyio
@@ -117,7 +114,10 @@ async def test_a_revision_keeps_evidence_lineage_and_what_it_changed(
     assert report.decisions[0].outcome is Outcome.UPDATED
     detail = await memory.get_runtime_skill(NAME)
     assert (detail.skill.revision, detail.skill.use_count, detail.citations) == (2, 1, ("t1", "t2"))
-    assert [node.status for node in detail.lineage] == [LineageStatus.SUPERSEDED, LineageStatus.ACTIVE]
+    assert [node.status for node in detail.lineage] == [
+        Lineage.SUPERSEDED,
+        Lineage.ACTIVE,
+    ]
     assert detail.lineage[0].digest != detail.lineage[1].digest
     [diff] = detail.strategy_diffs
     assert (diff.change, diff.before, diff.after) == (

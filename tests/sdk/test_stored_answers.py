@@ -7,7 +7,7 @@ import pytest
 import elytron
 from elytron.documents.stored_answers import opened_answer, sealed_answer
 from elytron_core.clock import Instant
-from elytron_core.contracts.write import Procedural, RuntimeSkillWrite
+from elytron_core.contracts.conversation.write import Procedural, RuntimeSkillWrite
 from elytron_core.errors import StoreCorrupt
 from elytron_core.planes.space import SpaceRecord
 

@@ -12,7 +12,7 @@ from elytron.flows import transcript_import
 from elytron.importers import Format, Omission
 from elytron_core.errors import ScopeMissing, StoreUnavailable, UnreadableFile
 from elytron_core.ids import SpaceId
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.conversation.transcript import Role
 
 pytestmark = pytest.mark.anyio
 

@@ -8,11 +8,11 @@ from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
 from elytron_core.clock import Instant
-from elytron_core.contracts.write import FactOperation, Outcome, Verdict
+from elytron_core.contracts.conversation.write import FactOperation, Outcome, Verdict
 from elytron_core.errors import IdempotencyConflict, InvalidInput, ScopeMissing, TurnConflict
+from elytron_core.planes.conversation.transcript import Delivery, Role, ToolObservation
 from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.planes.long_term import Authority
-from elytron_core.planes.transcript import Delivery, Role, ToolObservation
+from elytron_core.planes.knowledge.long_term import Authority
 
 pytestmark = pytest.mark.anyio
 NOON = Instant(1_741_003_200_000)

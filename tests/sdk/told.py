@@ -1,9 +1,9 @@
 """Short ways of telling a runtime things, for tests."""
 
 import elytron
-from elytron_core.contracts.write import FactOperation, MemoryWriteReport
-from elytron_core.planes.long_term import Authority, Confidence, Kind
-from elytron_core.planes.transcript import Delivery, Message, Role
+from elytron_core.contracts.conversation.write import FactOperation, MemoryWriteReport
+from elytron_core.planes.conversation.transcript import Delivery, Message, Role
+from elytron_core.planes.knowledge.long_term import Authority, Confidence, Kind
 
 
 async def believe(

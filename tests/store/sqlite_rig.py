@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from elytron_core.clock import FrozenClock
-from elytron_store.sqlite.driver import Library, Raw, library
+from elytron_store.sqlite.database.driver import Library, Raw, library
 
 CLOCK = FrozenClock()
 OLD = Library(module=library().module, version=(3, 40, 1))

@@ -18,7 +18,7 @@ from elytron_core.errors import (
     StoreUrlInvalid,
 )
 from elytron_core.ids import SeededIds
-from elytron_core.planes.profiles import ProfileName
+from elytron_core.planes.knowledge.profiles import ProfileName
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.store import Document, Erasure
 from elytron_store import StoreAddress, WhenMissing, open_store, parse_url
@@ -28,7 +28,7 @@ from elytron_store.sealed.providers import LocalKeys
 from elytron_store.sealed.records import KEYRING, NAMES
 from elytron_store.sealed.store import SealedStore
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.driver import library
+from elytron_store.sqlite.database.driver import library
 
 pytestmark = pytest.mark.anyio
 

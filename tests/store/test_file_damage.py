@@ -37,9 +37,9 @@ from elytron_store.conformance.examples import (
 )
 from elytron_store.file import FileStore, repair
 from elytron_store.file.blobs import WINDOW_CHUNKS
+from elytron_store.file.disk.places import Places, folder_name
 from elytron_store.file.frame import ACKNOWLEDGED_AT, HEADER_BYTES
 from elytron_store.file.generation import LOST_REF
-from elytron_store.file.places import Places, folder_name
 from elytron_store.file.space import FileSpace
 
 pytestmark = pytest.mark.anyio

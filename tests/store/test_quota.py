@@ -11,13 +11,13 @@ import pytest
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, IdempotencyConflict, StoreBudgetExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.planes.profiles import StoreCapacity
+from elytron_core.planes.knowledge.profiles import StoreCapacity
 from elytron_core.ports.store import Action, Batch, Delete, Entry, Erasure, Idempotency, Put, Ref, Store
 from elytron_store.conformance import StoreSuite
 from elytron_store.file.store import FileStore
 from elytron_store.memory import MemoryStore
-from elytron_store.quota import QuotaStore
 from elytron_store.sqlite import SqliteStore
+from elytron_store.wrappers.quota import QuotaStore
 
 ROOMY = StoreCapacity(records=100_000, events=100_000, blob_bytes=1 << 30, snapshot_bytes=1 << 30)
 SMALL = StoreCapacity(records=3, events=6, blob_bytes=10, snapshot_bytes=100)

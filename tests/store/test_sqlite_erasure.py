@@ -12,7 +12,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Erased, Erasure, Idempotency, Put, Ref
 from elytron_store.conformance.examples import ADA, AT, BOB, batch, delete, fact, journal, put, spaces, write_blob
 from elytron_store.sqlite import SqliteStore, erasure
-from elytron_store.sqlite.driver import library
+from elytron_store.sqlite.database.driver import library
 
 pytestmark = pytest.mark.anyio
 

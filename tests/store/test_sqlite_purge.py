@@ -10,7 +10,7 @@ from elytron_core.errors import StoreBusy
 from elytron_core.ports.store import Erasure
 from elytron_store.conformance.examples import ADA, AT, fact, put
 from elytron_store.sqlite import SqliteStore, erasure, setup
-from elytron_store.sqlite.driver import Access
+from elytron_store.sqlite.database.driver import Access
 
 pytestmark = pytest.mark.anyio
 

@@ -15,8 +15,8 @@ from elytron_core.ports.store import Erasure
 from elytron_store.conformance.examples import ADA, documents, fact, put
 from elytron_store.sqlite import SqliteStore
 from elytron_store.sqlite.copy import copy
-from elytron_store.sqlite.driver import library
-from elytron_store.sqlite.schema import STEPS
+from elytron_store.sqlite.database.driver import library
+from elytron_store.sqlite.database.schema import STEPS
 
 pytestmark = pytest.mark.anyio
 

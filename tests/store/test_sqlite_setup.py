@@ -28,9 +28,10 @@ from elytron_core.ports.store import Committed, Document
 from elytron_store.conformance.examples import documents, fact, one, put
 from elytron_store.durability import Durability
 from elytron_store.manifest import Manifest, read
-from elytron_store.sqlite import DriverReport, SqliteStore, driver, driver_report
-from elytron_store.sqlite.driver import Library, Raw, library
-from elytron_store.sqlite.schema import APPLICATION_ID, STEPS, create
+from elytron_store.sqlite import DriverReport, SqliteStore, driver_report
+from elytron_store.sqlite.database import driver
+from elytron_store.sqlite.database.driver import Library, Raw, library
+from elytron_store.sqlite.database.schema import APPLICATION_ID, STEPS, create
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import elytron
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
-from elytron_adapter.principals import Authenticator, Development
+from elytron_adapter.identity.principals import Authenticator, Development
 from elytron_core.ports.models import LanguageModel
 from elytron_http_shell import create_app, routes
 from elytron_http_shell.server import server_of

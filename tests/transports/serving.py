@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
-from elytron_adapter.principals import PrincipalKind
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.identity.principals import PrincipalKind
 from elytron_cli.server.extras import Wanted, beside
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds

@@ -12,7 +12,7 @@ import elytron
 from elytron.registry import Repeat, by_name
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Accepted, Auth, AuthKind, Duplicated, Envelope, Rejected, Response, Transport
-from elytron_replay import references
+from elytron_replay.comparison import references
 from elytron_replay.fixture import Step
 from elytron_store.memory import MemoryStore
 

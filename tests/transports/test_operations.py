@@ -19,7 +19,7 @@ from elytron_cli.server.protocols import mcp_surfaces
 from elytron_core.errors import ElytronError
 from elytron_http_shell.surfaces.operations import path_of
 from elytron_mcp_shell import ToolSet
-from elytron_replay import expectations, references
+from elytron_replay.comparison import expectations, references
 from elytron_replay.fixture import Step
 
 PROTOCOLS = (mcp_surfaces(frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE}), is_private=True),)
@@ -126,7 +126,7 @@ def test_every_operation_is_told_in_a_fixture() -> None:
 
 
 def test_every_transport_has_a_command_or_frame_for_each() -> None:
-    from elytron_cli.commands.client import client
+    from elytron_cli.commands.servers.client import client
 
     assert set(client.commands) >= {operation.name for operation in WIRE_OPERATIONS}
     assert "close" not in client.commands

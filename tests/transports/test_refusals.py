@@ -15,7 +15,7 @@ from elytron.registry import WIRE_OPERATIONS, by_name
 from elytron_cli.server.protocols import mcp_surfaces
 from elytron_core.errors import ElytronError
 from elytron_mcp_shell import ToolSet
-from elytron_replay import references
+from elytron_replay.comparison import references
 
 NAMES = [operation.name for operation in WIRE_OPERATIONS]
 ABSENT = {"turn": "4b9186e8d23eba7bc8a75a43.000000000001", "fact": "01a201c3-1348-7000-982e-11363f0ee9a3"}

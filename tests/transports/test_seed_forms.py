@@ -12,7 +12,7 @@ from tests.transports.openers import OPENERS
 from tests.transports.serving import Served, served
 from websockets.asyncio.client import connect
 
-from elytron_adapter.principals import PrincipalKind
+from elytron_adapter.identity.principals import PrincipalKind
 from elytron_cli.server.extras import Wanted
 from elytron_cli.server.protocols import mcp_surfaces
 from elytron_mcp_shell import ToolSet

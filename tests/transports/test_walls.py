@@ -20,9 +20,9 @@ from websockets.asyncio.client import connect
 
 from elytron.registry import AnyOperation
 from elytron_a2a_shell import MessageName
-from elytron_adapter.principals import PrincipalKind
+from elytron_adapter.identity.principals import PrincipalKind
 from elytron_cli.server.extras import Wanted
-from elytron_core.contracts.events import StreamKind
+from elytron_core.contracts.admin.events import StreamKind
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_mcp_shell import ToolSet
 from elytron_mcp_shell.confirmation import CONFIRM

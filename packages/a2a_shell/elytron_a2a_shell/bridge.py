@@ -26,12 +26,12 @@ from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, Duplicated, Response, Source, SourceKind, Transport
 from elytron_adapter.failures import rejection
+from elytron_adapter.identity.principals import Principal, PrincipalKind
 from elytron_adapter.policy import word_of
-from elytron_adapter.principals import Principal, PrincipalKind
 from elytron_adapter.seed_forms import Json, asked_of, is_seed_write
-from elytron_core.contracts.archive import MemoryImportRequest
-from elytron_core.contracts.platform import MemoryCapabilitiesRequest, MemoryCapabilityCatalog
-from elytron_core.contracts.write import (
+from elytron_core.contracts.admin.archive import MemoryImportRequest
+from elytron_core.contracts.admin.platform import MemoryCapabilitiesRequest, MemoryCapabilityCatalog
+from elytron_core.contracts.conversation.write import (
     FactDraft,
     LongTermExtraction,
     MemoryWriteRequest,
@@ -41,9 +41,9 @@ from elytron_core.contracts.write import (
 )
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded
 from elytron_core.model import Value
-from elytron_core.planes.long_term import Authority, FactOperation
-from elytron_core.planes.procedural import SkillSource
-from elytron_core.planes.transcript import Message, Role
+from elytron_core.planes.conversation.transcript import Message, Role
+from elytron_core.planes.knowledge.long_term import Authority, FactOperation
+from elytron_core.planes.knowledge.procedural import SkillSource
 
 logger = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ from pydantic import Field, JsonValue
 
 from elytron_adapter.envelope import Response
 from elytron_core import limits
-from elytron_core.contracts.archive import ImportMode
-from elytron_core.contracts.platform import MemoryCapabilityCatalog
+from elytron_core.contracts.admin.archive import ImportMode
+from elytron_core.contracts.admin.platform import MemoryCapabilityCatalog
+from elytron_core.contracts.conversation.write import RuntimeSkillWrite
 from elytron_core.contracts.scope_fields import IdempotencyKey, Reason, ScopedRequest
-from elytron_core.contracts.write import RuntimeSkillWrite
 from elytron_core.model import Request, Value
-from elytron_core.planes import long_term
+from elytron_core.planes.knowledge import long_term
 from elytron_core.scope import Name
 
 

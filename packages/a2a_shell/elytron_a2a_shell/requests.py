@@ -43,7 +43,7 @@ from elytron_a2a_shell.bridge import Bridge
 from elytron_a2a_shell.card import JSON
 from elytron_a2a_shell.messages import MessageName, PeerMessage
 from elytron_adapter import codec
-from elytron_adapter.principals import Principal
+from elytron_adapter.identity.principals import Principal
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.ids import Ids
 

@@ -24,7 +24,7 @@ from elytron_a2a_shell.requests import Handler, PrincipalContext
 from elytron_adapter import codec
 from elytron_adapter.envelope import Rejected
 from elytron_adapter.idempotency import key_in
-from elytron_adapter.principals import Principal
+from elytron_adapter.identity.principals import Principal
 from elytron_core import limits, strict_json
 from elytron_core.errors import InvalidInput, PayloadTooLarge
 from elytron_core.errors.from_wire import error_of

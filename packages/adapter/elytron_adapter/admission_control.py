@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
-from elytron_adapter.principals import Principal, PrincipalKind
+from elytron_adapter.identity.principals import Principal, PrincipalKind
 from elytron_core import limits
 from elytron_core.errors import Overloaded, RateLimited
 

@@ -8,8 +8,8 @@ from elytron_adapter.admission_control import Shedding, Unshed
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Auth, AuthKind, Envelope, Response, Source, Transport
 from elytron_adapter.failures import rejection
-from elytron_adapter.login_throttle import Attempts
-from elytron_adapter.principals import Authenticator, Principal, PrincipalKind
+from elytron_adapter.identity.login_throttle import Attempts
+from elytron_adapter.identity.principals import Authenticator, Principal, PrincipalKind
 from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value

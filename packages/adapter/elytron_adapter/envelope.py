@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SerializeAsAny, WithJsonSchema, computed_field
 
-from elytron_adapter.principals import PrincipalKind
+from elytron_adapter.identity.principals import PrincipalKind
 from elytron_adapter.seed_forms import seed_key
 from elytron_core import limits
 from elytron_core.contracts.scope_fields import IdempotencyKey

@@ -9,9 +9,8 @@ from pydantic import Field
 from elytron.api import arguments
 from elytron_core import limits
 from elytron_core.clock import iso
-from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest, RecallConfidence, RecallFilters
-from elytron_core.contracts.write import (
+from elytron_core.contracts.conversation.projection import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.conversation.write import (
     FactDraft,
     LongTermExtraction,
     MemoryWriteReport,
@@ -19,11 +18,17 @@ from elytron_core.contracts.write import (
     Outcome,
     WriteDecision,
 )
+from elytron_core.contracts.knowledge.recall import (
+    MemoryRecallReport,
+    MemoryRecallRequest,
+    RecallConfidence,
+    RecallFilters,
+)
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId
 from elytron_core.model import Request, Value
-from elytron_core.planes import long_term
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.conversation.transcript import Role
+from elytron_core.planes.knowledge import long_term
 from elytron_core.scope import Name, Scope, Space
 
 AskedT = TypeVar("AskedT", bound="FlatRequest")

@@ -24,9 +24,9 @@ from elytron.runtime import MemoryRuntime
 from elytron.state.space_records import REF
 from elytron_adapter.envelope import Accepted, Duplicated, Envelope, Queued
 from elytron_core import canonical, limits
-from elytron_core.contracts.maintenance import PUTTING_OFF
+from elytron_core.contracts.admin.maintenance import PUTTING_OFF
+from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.contracts.scope_fields import Changing, ScopedRequest
-from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, StillRunning
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value

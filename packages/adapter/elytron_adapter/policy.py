@@ -6,10 +6,10 @@ from typing import assert_never
 
 from elytron.registry import AnyOperation, Role
 from elytron_adapter.envelope import LOCAL, Auth, Envelope
-from elytron_adapter.principals import PrincipalKind
+from elytron_adapter.identity.principals import PrincipalKind
 from elytron_core import limits
-from elytron_core.contracts.archive import ArchiveWord, ImportMode
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.admin.archive import ArchiveWord, ImportMode
+from elytron_core.contracts.knowledge.control import MemoryEraseRequest
 from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.errors import PermissionRefused, Unauthorized
 from elytron_core.ids import SpaceId, is_reserved

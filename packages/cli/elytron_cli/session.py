@@ -26,7 +26,7 @@ from elytron_adapter.envelope import (
 from elytron_cli.config import Settings, default_store
 from elytron_cli.input.values import valid
 from elytron_cli.refusal import Refused
-from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import StoreUnavailable
 from elytron_core.model import Request, Value
 from elytron_core.ports.keys import KeyProvider

@@ -11,8 +11,8 @@ from elytron.context import OperationContext
 from elytron_core import canonical, limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, InvalidInput, PayloadTooLarge, UnsupportedMedia
-from elytron_core.planes.gateway import ATTACHMENTS, Attachment, MessageItem
-from elytron_core.planes.transcript import Message, Role
+from elytron_core.planes.admin.gateway import ATTACHMENTS, Attachment, MessageItem
+from elytron_core.planes.conversation.transcript import Message, Role
 from elytron_gateway import blobs
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.collection import Shelf, commit, record_of

@@ -2,8 +2,8 @@
 
 from elytron.context import OperationContext
 from elytron_core.errors import Conflict, LimitExceeded, NotFound
-from elytron_core.planes.gateway import EDITS, Counts, Edit, EditKind
-from elytron_core.planes.transcript import Message
+from elytron_core.planes.admin.gateway import EDITS, Counts, Edit, EditKind
+from elytron_core.planes.conversation.transcript import Message
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import names
 from elytron_gateway.accounts.usage_counts import Counting, Planned

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from elytron.context import OperationContext
-from elytron_core.planes.gateway import Edit, EditKind, Resource
+from elytron_core.planes.admin.gateway import Edit, EditKind, Resource
 from elytron_gateway import names
 from elytron_gateway.accounts.usage_counts import Counting
 from elytron_gateway.names import Owner

@@ -8,11 +8,11 @@ from itertools import chain
 from typing import Self
 
 from elytron.runtime import MemoryRuntime
-from elytron_adapter.access_keys import AccessKeys
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_adapter.identity.access_keys import AccessKeys
+from elytron_core.contracts.knowledge.control import MemoryEraseRequest
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import SpaceId
-from elytron_core.planes.gateway import Attachment, Edit, Quantity, Resource, User
+from elytron_core.planes.admin.gateway import Attachment, Edit, Quantity, Resource, User
 from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope
 from elytron_gateway import limits as gateway_limits

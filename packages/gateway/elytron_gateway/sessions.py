@@ -3,7 +3,7 @@
 from elytron.context import OperationContext
 from elytron_core import canonical
 from elytron_core.errors import PermissionRefused
-from elytron_core.planes.gateway import SESSIONS, Counts, Session
+from elytron_core.planes.admin.gateway import SESSIONS, Counts, Session
 from elytron_core.ports.store import Idempotency, Put
 from elytron_gateway import names
 from elytron_gateway.accounts.usage_counts import Counting, Planned, Room

@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from elytron.runtime import MemoryRuntime
-    from elytron_adapter.access_keys import AccessKeys
     from elytron_adapter.admission_control import Bounds
     from elytron_adapter.dispatch import Dispatcher
     from elytron_adapter.entry import Entrance
-    from elytron_adapter.principals import Authenticator
+    from elytron_adapter.identity.access_keys import AccessKeys
+    from elytron_adapter.identity.principals import Authenticator
     from elytron_http_shell.routes import Family
     from elytron_http_shell.telemetry.metrics import Figures
     from elytron_http_shell.telemetry.request_log import Spans
@@ -50,10 +50,10 @@ def create_app(
         from elytron_http_shell.routes import application
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
-    from elytron_adapter.access_keys import AccessKeys
     from elytron_adapter.admission_control import FairPlaces
     from elytron_adapter.dispatch import Dispatcher
     from elytron_adapter.entry import Entrance
+    from elytron_adapter.identity.access_keys import AccessKeys
 
     if not isinstance(memory, Entrance):
         dispatcher = memory if isinstance(memory, Dispatcher) else Dispatcher(memory)

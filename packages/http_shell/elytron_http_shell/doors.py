@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elytron_adapter.entry import Entrance
 from elytron_adapter.failures import rejection
-from elytron_adapter.principals import Principal, PrincipalKind
+from elytron_adapter.identity.principals import Principal, PrincipalKind
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, RateLimited, Unauthorized
 from elytron_core.model import Value
 from elytron_http_shell.request.headers import heads_of

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from elytron_adapter.access_keys import AccessKeys
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import (
@@ -23,7 +22,8 @@ from elytron_adapter.failures import (
     failure,
     rejection,
 )
-from elytron_adapter.principals import Development
+from elytron_adapter.identity.access_keys import AccessKeys
+from elytron_adapter.identity.principals import Development
 from elytron_core.errors import ElytronError
 from elytron_http_shell.description.docs_pages import describing, watching
 from elytron_http_shell.doors import Access, Surface, request_id_of, route

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from elytron.runtime import MemoryRuntime
-from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.admission_control import Bounds, FairPlaces
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
-from elytron_adapter.login_throttle import Attempts
-from elytron_adapter.principals import AnyOf, Authenticator, Development, PrincipalKind
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.identity.login_throttle import Attempts
+from elytron_adapter.identity.principals import AnyOf, Authenticator, Development, PrincipalKind
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused
 from elytron_http_shell.app import LOOPBACK, create_app

@@ -9,7 +9,7 @@ from elytron.runtime import MemoryRuntime
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import AuthKind
-from elytron_adapter.principals import Development, Principal, PrincipalKind
+from elytron_adapter.identity.principals import Development, Principal, PrincipalKind
 from elytron_core.errors import MissingExtra
 from elytron_mcp_shell.toolsets import DEFAULT_SETS, ToolSet
 

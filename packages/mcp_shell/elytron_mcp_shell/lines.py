@@ -10,16 +10,16 @@ from elytron_adapter.flat_calls import ADD, CONTEXT, FACTS, SEARCH, AddRequest, 
 from elytron_adapter.flat_calls import SearchRequest as FlatSearch
 from elytron_core import limits
 from elytron_core.clock import as_datetime
-from elytron_core.contracts.control import (
+from elytron_core.contracts.admin.inspection import MemoryInspectionReport, MemoryInspectionRequest
+from elytron_core.contracts.conversation.write import MemoryWriteReport
+from elytron_core.contracts.knowledge.control import (
     ListOrder,
     MemoryControlReport,
     MemoryForgetRequest,
     MemoryListReport,
     MemoryListRequest,
 )
-from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest
-from elytron_core.contracts.recall import MemoryRecallReport, RecallFilters, RecallHit, RecallOutcome
-from elytron_core.contracts.write import MemoryWriteReport
+from elytron_core.contracts.knowledge.recall import MemoryRecallReport, RecallFilters, RecallHit, RecallOutcome
 from elytron_core.model import Request, Value
 from elytron_core.scope import Name, Scope
 from elytron_mcp_shell.limits import LINE_CHARS, LISTED_RECENT, SPEAKERS_NAMED

@@ -17,7 +17,7 @@ from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, AuthKind, Duplicated, Queued, Rejected, Source, SourceKind, Transport
 from elytron_adapter.failures import failure
 from elytron_adapter.flat_calls import own_scope
-from elytron_adapter.principals import Principal, PrincipalKind
+from elytron_adapter.identity.principals import Principal, PrincipalKind
 from elytron_adapter.seed_forms import seed_key
 from elytron_core.errors import ElytronError
 from elytron_core.errors.from_wire import error_of

@@ -7,7 +7,7 @@ from typing import Final, cast
 from starlette.datastructures import Headers
 
 from elytron_adapter.entry import Entrance
-from elytron_adapter.principals import Principal
+from elytron_adapter.identity.principals import Principal
 from elytron_core import limits as core_limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_core.ids import SpaceId, is_reserved

@@ -6,9 +6,9 @@ from typing import Final
 from pydantic import ValidationError
 
 from elytron_core import limits as core_limits
-from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import ElytronError
-from elytron_core.planes.transcript import Delivery, Message, Role, ToolObservation, TurnSource
+from elytron_core.planes.conversation.transcript import Delivery, Message, Role, ToolObservation, TurnSource
 from elytron_core.ports.chat import FinishReason
 from elytron_models.fields import json_text
 from elytron_proxy import limits

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
-from elytron_adapter.principals import Development
+from elytron_adapter.identity.principals import Development
 from elytron_core.model import Value
 from elytron_models.fields import fields_of, inner, objects, text
 from elytron_proxy.app import ProxyApp

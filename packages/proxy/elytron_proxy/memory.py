@@ -16,10 +16,10 @@ from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected, Tra
 from elytron_core import limits as core_limits
 from elytron_core.caches.lru import LruCache
 from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
-from elytron_core.contracts.control import MemoryControlReport, MemoryEraseRequest
-from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.recall import RecallFilters
-from elytron_core.contracts.records import (
+from elytron_core.contracts.conversation.projection import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.knowledge.control import MemoryControlReport, MemoryEraseRequest
+from elytron_core.contracts.knowledge.recall import RecallFilters
+from elytron_core.contracts.knowledge.records import (
     RecordGetReport,
     RecordGetRequest,
     RecordItem,

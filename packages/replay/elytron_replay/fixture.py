@@ -11,9 +11,9 @@ from elytron_core import limits
 from elytron_core.clock import Instant, instant
 from elytron_core.errors import ElytronError, UnreadableFile
 from elytron_core.model import Value
-from elytron_core.planes.profiles import ProfileName
+from elytron_core.planes.knowledge.profiles import ProfileName
 from elytron_core.scope import Scope, Space
-from elytron_replay import expectations, references
+from elytron_replay.comparison import expectations, references
 from elytron_replay.json_files import bytes_in, plain_of
 
 FORMAT = "elytron.fixture"

@@ -13,7 +13,8 @@ from elytron_core.errors import InvalidInput, UnreadableFile
 from elytron_core.model import Value
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.models import LanguageModel
-from elytron_replay import cassettes, engines, json_diff, layout, operations
+from elytron_replay import cassettes, engines, layout, operations
+from elytron_replay.comparison import json_diff
 from elytron_replay.engines import Engine
 from elytron_replay.fixture import Fixture, load
 from elytron_replay.runner import Outcome, run_fixture

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from elytron_replay.coverage_gate import GateReport
+from elytron_replay.gates.coverage_gate import GateReport
 from elytron_replay.matrix import MatrixReport, MatrixRow, StoreDifference
 
 FINGERPRINT_DIGITS = 12

@@ -12,18 +12,19 @@ from typing import Self
 from pydantic import JsonValue
 
 from elytron import MemoryRuntime
-from elytron.writes.fact_uses import keep_all_uses
-from elytron_core.contracts.archive import ImportMode, MemoryImportRequest, MemorySpaceExportRequest
-from elytron_core.contracts.inspection import MemoryInspectionRequest
+from elytron.writes.knowledge.fact_uses import keep_all_uses
+from elytron_core.contracts.admin.archive import ImportMode, MemoryImportRequest, MemorySpaceExportRequest
+from elytron_core.contracts.admin.inspection import MemoryInspectionRequest
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.ids import SpaceId
 from elytron_core.ports.models import LanguageModel
 from elytron_core.scope import Scope
-from elytron_replay import cassettes, expectations, operations, references
+from elytron_replay import cassettes, operations
+from elytron_replay.comparison import expectations, references
+from elytron_replay.comparison.json_diff import ABSENT, Difference, shown
+from elytron_replay.comparison.may_differ import normalised
 from elytron_replay.engines import Engine
 from elytron_replay.fixture import Fingerprints, Fixture, Reopening, StartingArchive, Step
-from elytron_replay.json_diff import ABSENT, Difference, shown
-from elytron_replay.may_differ import normalised
 from elytron_replay.story_clock import Telling
 
 

@@ -22,14 +22,58 @@ if TYPE_CHECKING:
     from elytron.runtime import MemoryRuntime
     from elytron.sync_runtime import SyncMemoryRuntime
     from elytron_core.clock import instant
-    from elytron_core.contracts.archive import (
+    from elytron_core.contracts.admin.archive import (
         ImportMode,
         MemoryImportReport,
         MemoryImportRequest,
         MemorySpaceExportReport,
         MemorySpaceExportRequest,
     )
-    from elytron_core.contracts.candidates import (
+    from elytron_core.contracts.admin.embedding import (
+        EmbeddingOutcome,
+        MemoryEmbedReport,
+        MemoryEmbedRequest,
+        ModelSwitchRequest,
+    )
+    from elytron_core.contracts.admin.erasures import (
+        MemoryErasuresApplyReport,
+        MemoryErasuresApplyRequest,
+        MemoryErasuresKeepReport,
+        MemoryErasuresKeepRequest,
+    )
+    from elytron_core.contracts.admin.inspection import (
+        LedgerOrder,
+        MemoryCloseRequest,
+        MemoryInspectionReport,
+        MemoryInspectionRequest,
+        MemoryLifecycleReport,
+        MemoryRecoverRequest,
+        MemoryReplayReport,
+        MemoryReplayRequest,
+    )
+    from elytron_core.contracts.admin.maintenance import (
+        Extraction,
+        JobCancelRequest,
+        JobListReport,
+        JobListRequest,
+        JobReport,
+        JobRetryRequest,
+        JobRunReport,
+        JobRunRequest,
+        MemoryFinalizeTurnReport,
+        MemoryFinalizeTurnRequest,
+        MemoryMaintainRequest,
+        MemoryMaintenanceReport,
+        SkillReuse,
+    )
+    from elytron_core.contracts.admin.platform import (
+        CapabilityPolicy,
+        MemoryCapabilitiesRequest,
+        MemoryCapabilityCatalog,
+    )
+    from elytron_core.contracts.admin.spaces import MemorySpacesReport, MemorySpacesRequest, SpaceSummary
+    from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
+    from elytron_core.contracts.conversation.candidates import (
         CandidateListReport,
         CandidateListRequest,
         CandidateResolveReport,
@@ -39,8 +83,7 @@ if TYPE_CHECKING:
         MemoryMergeRequest,
         Resolution,
     )
-    from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
-    from elytron_core.contracts.continuity import (
+    from elytron_core.contracts.conversation.continuity import (
         ContinuityExportReport,
         ContinuityExportRequest,
         ContinuityImportReport,
@@ -50,7 +93,34 @@ if TYPE_CHECKING:
         ContinuitySnapshot,
         SnapshotMode,
     )
-    from elytron_core.contracts.control import (
+    from elytron_core.contracts.conversation.projection import MemoryProjectionReport, MemoryProjectionRequest, Pressure
+    from elytron_core.contracts.conversation.transcript import (
+        CanonicalTurnDelta,
+        MemoryTranscriptCommitReport,
+        MemoryTranscriptCommitRequest,
+        MemoryTranscriptExportReport,
+        MemoryTranscriptExportRequest,
+        MemoryTranscriptLifecycleReport,
+        MemoryTranscriptLifecycleRequest,
+        MemoryTranscriptRepairReport,
+        MemoryTranscriptRepairRequest,
+        MemoryTranscriptReplayReport,
+        MemoryTranscriptReplayRequest,
+        RedactedTranscriptSlice,
+        TranscriptLifecycleTransition,
+        TranscriptReplayView,
+    )
+    from elytron_core.contracts.conversation.write import (
+        FactDraft,
+        LongTermExtraction,
+        MemoryWriteReport,
+        MemoryWriteRequest,
+        Procedural,
+        RuntimeSkillWrite,
+        TranscriptWrite,
+        TurnDraft,
+    )
+    from elytron_core.contracts.knowledge.control import (
         Hidden,
         ListOrder,
         MemoryControlReport,
@@ -65,19 +135,7 @@ if TYPE_CHECKING:
         Origin,
         OriginKind,
     )
-    from elytron_core.contracts.embedding import (
-        EmbeddingOutcome,
-        MemoryEmbedReport,
-        MemoryEmbedRequest,
-        ModelSwitchRequest,
-    )
-    from elytron_core.contracts.erasures import (
-        MemoryErasuresApplyReport,
-        MemoryErasuresApplyRequest,
-        MemoryErasuresKeepReport,
-        MemoryErasuresKeepRequest,
-    )
-    from elytron_core.contracts.facts import (
+    from elytron_core.contracts.knowledge.facts import (
         FactAction,
         FactChangeReport,
         FactChangeRequest,
@@ -100,30 +158,49 @@ if TYPE_CHECKING:
         ProfileSentence,
         ProfileWording,
     )
-    from elytron_core.contracts.inspection import (
-        LedgerOrder,
-        MemoryCloseRequest,
-        MemoryInspectionReport,
-        MemoryInspectionRequest,
-        MemoryLifecycleReport,
-        MemoryRecoverRequest,
-        MemoryReplayReport,
-        MemoryReplayRequest,
+    from elytron_core.contracts.knowledge.recall import (
+        Diversity,
+        MemoryRecallReport,
+        MemoryRecallRequest,
+        Plane,
+        RecallConfidence,
+        RecallFilters,
+        RecallHit,
+        RecallOutcome,
     )
-    from elytron_core.contracts.maintenance import (
-        Extraction,
-        JobCancelRequest,
-        JobListReport,
-        JobListRequest,
-        JobReport,
-        JobRetryRequest,
-        JobRunReport,
-        JobRunRequest,
-        MemoryFinalizeTurnReport,
-        MemoryFinalizeTurnRequest,
-        MemoryMaintainRequest,
-        MemoryMaintenanceReport,
-        SkillReuse,
+    from elytron_core.contracts.knowledge.records import (
+        RecordDeleteReport,
+        RecordDeleteRequest,
+        RecordGetReport,
+        RecordGetRequest,
+        RecordHistoryReport,
+        RecordHistoryRequest,
+        RecordItem,
+        RecordNamespace,
+        RecordNamespaceListReport,
+        RecordNamespaceListRequest,
+        RecordPutReport,
+        RecordPutRequest,
+        RecordSearchReport,
+        RecordSearchRequest,
+    )
+    from elytron_core.contracts.knowledge.skills import (
+        AgentSkillDirAddRequest,
+        RuntimeSkillDeleteRequest,
+        RuntimeSkillDetailRequest,
+        RuntimeSkillEditRequest,
+        RuntimeSkillGovernRequest,
+        RuntimeSkillListRequest,
+        RuntimeSkillReuseRequest,
+        RuntimeSkillSetEnabledRequest,
+    )
+    from elytron_core.contracts.knowledge.subjects import (
+        GardenAudience,
+        GardenReport,
+        GardenRequest,
+        SubjectAudience,
+        SubjectsReport,
+        SubjectsRequest,
     )
     from elytron_core.contracts.modes import HostRoom, ModeInput
     from elytron_core.contracts.planes import (
@@ -141,53 +218,6 @@ if TYPE_CHECKING:
         SummaryDraft,
         SummaryWrite,
     )
-    from elytron_core.contracts.platform import CapabilityPolicy, MemoryCapabilitiesRequest, MemoryCapabilityCatalog
-    from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest, Pressure
-    from elytron_core.contracts.recall import (
-        Diversity,
-        MemoryRecallReport,
-        MemoryRecallRequest,
-        Plane,
-        RecallConfidence,
-        RecallFilters,
-        RecallHit,
-        RecallOutcome,
-    )
-    from elytron_core.contracts.records import (
-        RecordDeleteReport,
-        RecordDeleteRequest,
-        RecordGetReport,
-        RecordGetRequest,
-        RecordHistoryReport,
-        RecordHistoryRequest,
-        RecordItem,
-        RecordNamespace,
-        RecordNamespaceListReport,
-        RecordNamespaceListRequest,
-        RecordPutReport,
-        RecordPutRequest,
-        RecordSearchReport,
-        RecordSearchRequest,
-    )
-    from elytron_core.contracts.skills import (
-        AgentSkillDirAddRequest,
-        RuntimeSkillDeleteRequest,
-        RuntimeSkillDetailRequest,
-        RuntimeSkillEditRequest,
-        RuntimeSkillGovernRequest,
-        RuntimeSkillListRequest,
-        RuntimeSkillReuseRequest,
-        RuntimeSkillSetEnabledRequest,
-    )
-    from elytron_core.contracts.spaces import MemorySpacesReport, MemorySpacesRequest, SpaceSummary
-    from elytron_core.contracts.subjects import (
-        GardenAudience,
-        GardenReport,
-        GardenRequest,
-        SubjectAudience,
-        SubjectsReport,
-        SubjectsRequest,
-    )
     from elytron_core.contracts.tools import (
         AgentToolObservation,
         AgentToolRegistryUpsertRequest,
@@ -195,36 +225,10 @@ if TYPE_CHECKING:
         AgentToolUsageFeedbackWrite,
         ToolOutcome,
     )
-    from elytron_core.contracts.transcript import (
-        CanonicalTurnDelta,
-        MemoryTranscriptCommitReport,
-        MemoryTranscriptCommitRequest,
-        MemoryTranscriptExportReport,
-        MemoryTranscriptExportRequest,
-        MemoryTranscriptLifecycleReport,
-        MemoryTranscriptLifecycleRequest,
-        MemoryTranscriptRepairReport,
-        MemoryTranscriptRepairRequest,
-        MemoryTranscriptReplayReport,
-        MemoryTranscriptReplayRequest,
-        RedactedTranscriptSlice,
-        TranscriptLifecycleTransition,
-        TranscriptReplayView,
-    )
-    from elytron_core.contracts.write import (
-        FactDraft,
-        LongTermExtraction,
-        MemoryWriteReport,
-        MemoryWriteRequest,
-        Procedural,
-        RuntimeSkillWrite,
-        TranscriptWrite,
-        TurnDraft,
-    )
     from elytron_core.errors import ElytronError
-    from elytron_core.planes.actors import ActorAttribution
-    from elytron_core.planes.attributes import Attribute
-    from elytron_core.planes.candidates import (
+    from elytron_core.planes.conversation.actors import ActorAttribution
+    from elytron_core.planes.conversation.attributes import Attribute
+    from elytron_core.planes.conversation.candidates import (
         CandidateDraft,
         DiagnosticProposal,
         FactProposal,
@@ -236,18 +240,18 @@ if TYPE_CHECKING:
         Target,
         Verdict,
     )
+    from elytron_core.planes.conversation.host_refs import HostOpaqueRef, HostRefRelation, HostRefVisibility, OpaqueItem
+    from elytron_core.planes.conversation.transcript import Delivery, Message
     from elytron_core.planes.derived_refs import DerivedMemoryRef, TranscriptEvidenceRef
     from elytron_core.planes.evidence import EvidenceAuthority, Trust
-    from elytron_core.planes.host_refs import HostOpaqueRef, HostRefRelation, HostRefVisibility, OpaqueItem
-    from elytron_core.planes.learning_rules import LearningAction
-    from elytron_core.planes.long_term import Authority, Kind, Privacy, Reach
-    from elytron_core.planes.procedural import ReuseOutcome
-    from elytron_core.planes.profiles import ProfileName
-    from elytron_core.planes.records import RecordVersion
+    from elytron_core.planes.knowledge.learning_rules import LearningAction
+    from elytron_core.planes.knowledge.long_term import Authority, Kind, Privacy, Reach
+    from elytron_core.planes.knowledge.procedural import ReuseOutcome
+    from elytron_core.planes.knowledge.profiles import ProfileName
+    from elytron_core.planes.knowledge.records import RecordVersion
+    from elytron_core.planes.knowledge.subjects import SoulBinding, SubjectMount
     from elytron_core.planes.roles import Role
-    from elytron_core.planes.subjects import SoulBinding, SubjectMount
     from elytron_core.planes.tools import AgentToolDescriptor, AgentToolRegistryRef, AgentToolRegistrySnapshot
-    from elytron_core.planes.transcript import Delivery, Message
     from elytron_core.policy.maintenance.budget import Budget
     from elytron_core.policy.tools.fingerprints import with_fingerprints
     from elytron_core.scope import Scope

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pkgutil import iter_modules
 
 from elytron.context import OperationContext
-from elytron_core.contracts.platform import MemoryCapabilityCatalog
+from elytron_core.contracts.admin.platform import MemoryCapabilityCatalog
 from elytron_core.policy.host.capabilities import Circumstances, Part, catalog
 
 _NEEDS: dict[Part, tuple[str, ...]] = {

@@ -15,11 +15,11 @@ from elytron.state.skill_directories import SkillDirs
 from elytron.state.space_records import Spaces
 from elytron.state.tools import ToolShelves
 from elytron_core.clock import Clock
-from elytron_core.contracts.platform import CapabilityPolicy
+from elytron_core.contracts.admin.platform import CapabilityPolicy
 from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.errors import PermissionRefused, ScopeMissing
 from elytron_core.ids import RESERVED, Ids, SpaceId, is_reserved
-from elytron_core.planes.profiles import Profile, StoreCapacity
+from elytron_core.planes.knowledge.profiles import Profile, StoreCapacity
 from elytron_core.policy.extraction.fact_reader import FactReader
 from elytron_core.policy.host.profiles import default_profile
 from elytron_core.policy.maintenance.budget import Budget

@@ -21,10 +21,10 @@ from elytron.state.space_records import Spaces
 from elytron.sync_runtime import SyncMemoryRuntime
 from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
-from elytron_core.contracts.platform import CapabilityPolicy
+from elytron_core.contracts.admin.platform import CapabilityPolicy
 from elytron_core.errors import StoreForeign
 from elytron_core.ids import Ids, RandomIds, SpaceId
-from elytron_core.planes.profiles import StoreCapacity
+from elytron_core.planes.knowledge.profiles import StoreCapacity
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.host.profiles import named_profile
 from elytron_core.policy.maintenance.budget import Budget

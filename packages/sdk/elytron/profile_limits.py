@@ -3,11 +3,11 @@
 from elytron.indexing.checkpoint_store import CHECKPOINT
 from elytron_core.contracts.scope_fields import Clip, ClipReason
 from elytron_core.errors import LimitExceeded, Unsupported
-from elytron_core.planes.profiles import Profile, StoreCapacity
+from elytron_core.planes.knowledge.profiles import Profile, StoreCapacity
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.policy.host.profiles import EMBEDDED_SDK, EMBEDDED_STANDALONE
 from elytron_core.ports.store import Store
-from elytron_store.quota import QuotaStore
+from elytron_store.wrappers.quota import QuotaStore
 
 
 def capacity_of(profile: Profile, engine: str, /, *, is_kept: bool) -> StoreCapacity | None:

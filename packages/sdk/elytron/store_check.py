@@ -1,7 +1,7 @@
 """Store checks as reports say them."""
 
 from elytron.context import OperationContext
-from elytron_core.contracts.inspection import DamageItem, StoreCheck
+from elytron_core.contracts.admin.inspection import DamageItem, StoreCheck
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import CheckReport
 

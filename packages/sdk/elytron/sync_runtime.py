@@ -15,7 +15,7 @@ from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypeVar
 from elytron.api import MemoryFace
 from elytron.api.base import NOT_CARRIED, ReportT
 from elytron.runtime import MemoryRuntime
-from elytron_core.contracts.inspection import MemoryCloseRequest, MemoryLifecycleReport, RuntimePhase
+from elytron_core.contracts.admin.inspection import MemoryCloseRequest, MemoryLifecycleReport, RuntimePhase
 from elytron_core.errors import StoreClosed, Unsupported
 from elytron_core.model import Value
 from elytron_core.scope import Scope

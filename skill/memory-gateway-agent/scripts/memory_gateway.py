@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 try:
-    from elytron_cli.commands.gateway import run
+    from elytron_cli.commands.servers.gateway import run
 except ImportError:
     run = None
 

@@ -14,8 +14,8 @@ from elytron_agent.hooks.facts.extraction import TurnFact, marked_facts
 from elytron_agent.hooks.facts.recollection import TierWeights
 from elytron_agent.hooks.items import items_of
 from elytron_core.clock import DAY_MS, FrozenClock
-from elytron_core.contracts.facts import FactEntry, FactListRequest
-from elytron_core.planes.long_term import State, Tier
+from elytron_core.contracts.knowledge.facts import FactEntry, FactListRequest
+from elytron_core.planes.knowledge.long_term import State, Tier
 from elytron_core.ports.chat import FailureReason, ModelEvent
 
 pytestmark = pytest.mark.anyio

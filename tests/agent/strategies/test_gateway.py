@@ -12,7 +12,7 @@ from tests.agent.strategies.host import Host, Notes, Road, Wrong
 
 import elytron
 from elytron.api import MemoryFace
-from elytron_adapter.principals import Development
+from elytron_adapter.identity.principals import Development
 from elytron_agent import (
     CallKey,
     GatewayPlace,
@@ -25,7 +25,7 @@ from elytron_agent import (
 from elytron_agent.strategies.gateway import RULE
 from elytron_agent.strategies.strategy import said
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.transcript import MemoryTranscriptReplayRequest, TranscriptReplayView
+from elytron_core.contracts.conversation.transcript import MemoryTranscriptReplayRequest, TranscriptReplayView
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SeededIds
 from elytron_gateway.client import MemoryGatewayClient

@@ -11,7 +11,7 @@ from tests.agent.strategies.host import Road
 
 import elytron
 from elytron.api import MemoryFace
-from elytron_adapter.principals import Development
+from elytron_adapter.identity.principals import Development
 from elytron_agent import (
     Agent,
     AgentSettings,

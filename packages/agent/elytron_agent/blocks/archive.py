@@ -6,8 +6,8 @@ from typing import Final
 from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
-from elytron_core.contracts.recall import Plane, RecallFilters, RecallHit
-from elytron_core.planes.transcript import Message, Role
+from elytron_core.contracts.knowledge.recall import Plane, RecallFilters, RecallHit
+from elytron_core.planes.conversation.transcript import Message, Role
 
 _SOURCE: Final = "source"
 ARCHIVAL: Final = "archival"

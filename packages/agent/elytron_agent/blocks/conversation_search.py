@@ -7,7 +7,7 @@ from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.blocks.archive import NOT_ARCHIVAL
 from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
-from elytron_core.contracts.recall import Plane, RecallFilters, RecallHit
+from elytron_core.contracts.knowledge.recall import Plane, RecallFilters, RecallHit
 
 PRIVATE: Final = "private"
 """Metadata of a turn: true in a private conversation, which agents do not search."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from elytron_agent import limits
 from elytron_agent.tool import ToolAnswer
-from elytron_core.contracts.recall import RecallHit
+from elytron_core.contracts.knowledge.recall import RecallHit
 from elytron_core.planes.evidence import Trust
 from elytron_core.policy.projection import sections
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.blocks.block import DEFAULTS, Block, BlockDraft
-from elytron_core.contracts.records import RecordItem
+from elytron_core.contracts.knowledge.records import RecordItem
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PermissionRefused, PreconditionFailed
 from elytron_core.model import Value
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from elytron.api import MemoryFace
 from elytron_agent.hooks.settings import HookSettings
 from elytron_core.clock import Clock
-from elytron_core.contracts.write import WriteDecision
+from elytron_core.contracts.conversation.write import WriteDecision
 from elytron_core.model import Request, Value
 from elytron_core.scope import Scope
 

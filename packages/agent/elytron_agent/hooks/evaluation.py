@@ -11,11 +11,11 @@ from elytron_agent.hooks.session import space_of
 from elytron_agent.hooks.settings import HookSettings
 from elytron_agent.hooks.turn_hooks import TurnHooks
 from elytron_core.clock import DAY_MS, FrozenClock
-from elytron_core.contracts.facts import FactListRequest
+from elytron_core.contracts.knowledge.facts import FactListRequest
 from elytron_core.ids import SeededIds
 from elytron_core.limits import PAGE_MAX
 from elytron_core.model import Value
-from elytron_core.planes.long_term import State
+from elytron_core.planes.knowledge.long_term import State
 
 SAID: Final = (
     "My name is Ada Byron.",

@@ -27,7 +27,7 @@ from elytron_agent.hooks.session import TurnCode, TurnInvalid
 from elytron_agent.hooks.settings import FailurePolicy, HookSettings, StorageKind, is_wanted
 from elytron_agent.hooks.tree.memory_tree import MemoryTree
 from elytron_core.clock import Clock, SystemClock
-from elytron_core.contracts.maintenance import MemoryMaintenanceReport
+from elytron_core.contracts.admin.maintenance import MemoryMaintenanceReport
 from elytron_core.errors import ElytronError, NotFound, Unsupported
 from elytron_core.ids import Ids, RandomIds
 from elytron_core.ports.chat import ChatModel

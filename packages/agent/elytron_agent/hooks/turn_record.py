@@ -14,7 +14,7 @@ from elytron_agent.hooks.facts.extraction import ExtractedFacts, TurnFact
 from elytron_agent.hooks.facts.recollection import fact_entries, ranked
 from elytron_agent.hooks.items import HostMessage, TurnItem
 from elytron_agent.hooks.metrics import Counting
-from elytron_core.contracts.maintenance import (
+from elytron_core.contracts.admin.maintenance import (
     CommitStatus,
     Extraction,
     MemoryFinalizeTurnReport,
@@ -22,10 +22,10 @@ from elytron_core.contracts.maintenance import (
     MemoryMaintainRequest,
     MemoryMaintenanceReport,
 )
-from elytron_core.contracts.transcript import CanonicalTurnDelta
-from elytron_core.contracts.write import FactDraft, LongTermExtraction, MemoryWriteRequest, WriteDecision
+from elytron_core.contracts.conversation.transcript import CanonicalTurnDelta
+from elytron_core.contracts.conversation.write import FactDraft, LongTermExtraction, MemoryWriteRequest, WriteDecision
 from elytron_core.errors import ElytronError, IdempotencyConflict, LimitExceeded, RateLimited, StoreBudgetExceeded
-from elytron_core.planes.transcript import sequence_of
+from elytron_core.planes.conversation.transcript import sequence_of
 from elytron_core.ports.chat import ChatModel
 from elytron_models import ask_for
 

@@ -11,8 +11,8 @@ from elytron_agent.context.tokens import bytes_of, tokens_of
 from elytron_agent.context.window import Summary, WindowTurn
 from elytron_agent.runs.thread import Thread
 from elytron_core.clock import Clock
+from elytron_core.contracts.conversation.write import MemoryWriteRequest
 from elytron_core.contracts.planes import SummaryDraft, SummaryWrite
-from elytron_core.contracts.write import MemoryWriteRequest
 from elytron_core.errors import ElytronError, InvalidInput, ModelError
 from elytron_core.ports.chat import ChatModel, InputMessage, Role, TextPart
 from elytron_core.scope import Scope

@@ -7,9 +7,9 @@ from elytron_agent.runs import limits
 from elytron_agent.runs.events import ANSWERS, StopReason
 from elytron_agent.runs.journal import CallResult, RunRecord
 from elytron_core import limits as core_limits
-from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
-from elytron_core.contracts.transcript import CanonicalTurnDelta
-from elytron_core.planes import transcript
+from elytron_core.contracts.admin.maintenance import MemoryFinalizeTurnRequest
+from elytron_core.contracts.conversation.transcript import CanonicalTurnDelta
+from elytron_core.planes.conversation import transcript
 from elytron_core.planes.roles import Role
 from elytron_core.scope import Scope
 

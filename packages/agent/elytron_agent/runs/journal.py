@@ -19,13 +19,13 @@ from elytron_agent.runs.settings import Preferences, Usage
 from elytron_core import canonical
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
-from elytron_core.contracts.records import RecordGetRequest, RecordPutRequest, RecordSearchRequest
+from elytron_core.contracts.admin.inspection import LedgerTurn, MemoryReplayRequest
+from elytron_core.contracts.knowledge.records import RecordGetRequest, RecordPutRequest, RecordSearchRequest
 from elytron_core.errors import Conflict, NotFound, PreconditionFailed
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
-from elytron_core.planes.long_term import Privacy
-from elytron_core.planes.records import COPIES_OF_BLOCKS, copies_of_conversation, copies_of_turn
+from elytron_core.planes.knowledge.long_term import Privacy
+from elytron_core.planes.knowledge.records import COPIES_OF_BLOCKS, copies_of_conversation, copies_of_turn
 from elytron_core.policy.admission.own_output import is_own_output, strip_own_output
 from elytron_core.ports.chat import FinishReason, Message, Opaque, Reply, Role, TextPart, ToolCall, ToolResult
 from elytron_core.scope import Scope

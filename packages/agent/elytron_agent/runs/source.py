@@ -17,7 +17,7 @@ from elytron_agent.runs.settings import Preferences
 from elytron_agent.runs.thread import Thread
 from elytron_agent.runs.turn_recall import Outcome, TurnRecall
 from elytron_core.clock import Clock
-from elytron_core.contracts.projection import MemoryProjectionRequest
+from elytron_core.contracts.conversation.projection import MemoryProjectionRequest
 from elytron_core.errors import ElytronError
 from elytron_core.ids import Ids
 from elytron_core.policy.projection.builder import POLICY

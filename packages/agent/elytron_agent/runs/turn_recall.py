@@ -10,7 +10,13 @@ from elytron_agent.blocks.conversation_search import PRIVATE, STORE
 from elytron_agent.context import limits
 from elytron_agent.context.reference import Recalled, is_outside
 from elytron_core import limits as core_limits
-from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest, Plane, RecallFilters, RecallHit
+from elytron_core.contracts.knowledge.recall import (
+    MemoryRecallReport,
+    MemoryRecallRequest,
+    Plane,
+    RecallFilters,
+    RecallHit,
+)
 from elytron_core.errors import ElytronError
 from elytron_core.scope import Scope
 

@@ -9,8 +9,8 @@ from elytron_agent import limits
 from elytron_agent.strategies.entries import DELIMITER, Entries, Target, is_written, parsed, written
 from elytron_core.clock import Clock
 from elytron_core.errors import LimitExceeded
-from elytron_store.file.locks import locked
-from elytron_store.file.places import make_folder, write_file
+from elytron_store.file.disk.locks import locked
+from elytron_store.file.disk.places import make_folder, write_file
 
 _BACKUPS: Final = ".bak."
 

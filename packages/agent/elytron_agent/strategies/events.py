@@ -6,10 +6,10 @@ from enum import StrEnum
 from typing import Literal
 
 from elytron.api import MemoryFace
-from elytron_core.contracts.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.conversation.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.model import Value
+from elytron_core.planes.conversation.transcript import Message, Role
 from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.planes.transcript import Message, Role
 from elytron_core.scope import Scope
 from elytron_gateway.client import Failure
 from elytron_gateway.wire import Scope as SearchScope

@@ -18,12 +18,12 @@ from elytron_agent.blocks.toolset import BlockTools, Naming
 from elytron_agent.strategies.session_search import session_search
 from elytron_agent.strategies.strategy import Ending, Exchange, Placement, RunMemory
 from elytron_core import limits as core_limits
-from elytron_core.contracts.projection import MemoryProjectionRequest
-from elytron_core.contracts.recall import RecallFilters
-from elytron_core.contracts.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.conversation.projection import MemoryProjectionRequest
+from elytron_core.contracts.conversation.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.knowledge.recall import RecallFilters
 from elytron_core.errors import ElytronError
 from elytron_core.model import Request
-from elytron_core.planes.transcript import Message, Role
+from elytron_core.planes.conversation.transcript import Message, Role
 from elytron_core.scope import Name, Scope
 
 logger = logging.getLogger(__name__)

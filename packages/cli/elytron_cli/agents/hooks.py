@@ -10,11 +10,11 @@ from typing import Any, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from elytron_core import limits, strict_json
-from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.conversation.projection import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.conversation.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput, InvalidJson
 from elytron_core.model import Value
-from elytron_core.planes.transcript import Message, Role
+from elytron_core.planes.conversation.transcript import Message, Role
 from elytron_core.scope import Scope
 
 CHANNEL = "claude-code"

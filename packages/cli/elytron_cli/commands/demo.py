@@ -22,8 +22,8 @@ from elytron_cli.session import Session, opened
 from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.output import Output, console, line
 from elytron_cli.terminal.progress import Bar
-from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest, RecallHit
+from elytron_core.contracts.conversation.projection import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.knowledge.recall import MemoryRecallReport, MemoryRecallRequest, RecallHit
 from elytron_core.errors import MissingExtra, UnreadableFile
 from elytron_core.model import Value
 from elytron_core.policy.ranking.excerpts import BETWEEN, passages_of

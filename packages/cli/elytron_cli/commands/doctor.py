@@ -14,7 +14,7 @@ from elytron_cli.refusal import Refused
 from elytron_cli.runner import output, settings
 from elytron_cli.session import opened
 from elytron_cli.tables import common as tables_common
-from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest, StoreCheck
+from elytron_core.contracts.admin.inspection import MemoryInspectionReport, MemoryInspectionRequest, StoreCheck
 from elytron_core.errors import ElytronError, StoreMissing
 from elytron_core.model import Value
 
@@ -82,7 +82,7 @@ def _versions() -> dict[str, str]:
 
 
 def _sqlite() -> SqliteReport:
-    from elytron_store.sqlite.driver import driver_report
+    from elytron_store.sqlite.database.driver import driver_report
 
     found = driver_report()
     return SqliteReport(

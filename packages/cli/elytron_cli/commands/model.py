@@ -12,7 +12,7 @@ from elytron_cli.session import Session, opened
 from elytron_cli.terminal.confirmation import confirm
 from elytron_cli.terminal.output import Output
 from elytron_cli.terminal.progress import Bar
-from elytron_core.contracts.embedding import (
+from elytron_core.contracts.admin.embedding import (
     EmbeddingOutcome,
     MemoryEmbedReport,
     MemoryEmbedRequest,

@@ -12,7 +12,8 @@ from elytron_cli.tables import tools as tables_tools
 from elytron_cli.terminal.confirmation import confirm
 from elytron_cli.terminal.output import Output
 from elytron_core import limits
-from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest
+from elytron_core.contracts.conversation.write import MemoryWriteRequest, Outcome
+from elytron_core.contracts.knowledge.recall import MemoryRecallReport, MemoryRecallRequest
 from elytron_core.contracts.tools import (
     AgentToolRegistryDeleteReport,
     AgentToolRegistryDeleteRequest,
@@ -25,7 +26,6 @@ from elytron_core.contracts.tools import (
     AgentToolUsageFeedback,
     AgentToolUsageFeedbackWrite,
 )
-from elytron_core.contracts.write import MemoryWriteRequest, Outcome
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.tools.fingerprints import with_fingerprints
 from elytron_store import WhenMissing

@@ -8,7 +8,7 @@ import click
 
 from elytron_cli.input.values import valid
 from elytron_core.clock import instant
-from elytron_core.contracts.recall import RecallFilters
+from elytron_core.contracts.knowledge.recall import RecallFilters
 from elytron_core.planes.evidence import Trust
 
 ResultT = TypeVar("ResultT")

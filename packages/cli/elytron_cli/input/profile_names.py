@@ -2,7 +2,7 @@
 
 import click
 
-from elytron_core.planes.profiles import ProfileName
+from elytron_core.planes.knowledge.profiles import ProfileName
 
 
 class ProfileChoice(click.Choice[str]):

@@ -6,7 +6,7 @@ from elytron_adapter.codec import decode_as
 from elytron_cli.input.values import valid
 from elytron_core import strict_json
 from elytron_core.canonical import canonical_bytes
-from elytron_core.contracts.write import RuntimeSkillWrite
+from elytron_core.contracts.conversation.write import RuntimeSkillWrite
 from elytron_core.errors import InvalidJson, UnreadableFile
 from elytron_core.policy.skills import front_matter
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from elytron.flows.worker import Worker
 from elytron.runtime import MemoryRuntime
-from elytron_adapter.principals import Authenticator
+from elytron_adapter.identity.principals import Authenticator
 from elytron_cli.server.protocols import (
     a2a_surfaces,
     allows,

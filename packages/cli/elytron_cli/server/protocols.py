@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from elytron.capabilities import catalog_of
 from elytron_a2a_shell import PeerAnswer, PeerMessage, a2a_app
 from elytron_a2a_shell.app import CARD_PATH, MESSAGE_PATH, RPC_PATH
-from elytron_core.contracts.platform import Capability
+from elytron_core.contracts.admin.platform import Capability
 from elytron_core.errors import Unsupported
 from elytron_mcp_shell import ToolSet, mcp_app, require_message
 

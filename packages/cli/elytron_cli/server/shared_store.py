@@ -13,7 +13,7 @@ from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import MissingExtra
 from elytron_core.ids import Ids
-from elytron_core.planes.profiles import ProfileName
+from elytron_core.planes.knowledge.profiles import ProfileName
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.models import LanguageModel
 from elytron_core.scope import Scope
@@ -75,7 +75,7 @@ async def _served(memory: MemoryRuntime) -> AsyncGenerator[int]:
     try:
         import uvicorn
 
-        from elytron_adapter.principals import Development
+        from elytron_adapter.identity.principals import Development
         from elytron_http_shell import create_app
         from elytron_http_shell.surfaces.store import store_surfaces
     except ImportError as error:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Final
 
 from elytron_cli.terminal.output import line, safe
 from elytron_core.clock import Instant, as_datetime
-from elytron_core.contracts.control import MemoryControlReport, MemoryHistoryReport, MemoryListReport
-from elytron_core.contracts.inspection import JournalAccount, MemoryInspectionReport, MemoryReplayReport
-from elytron_core.contracts.projection import MemoryProjectionReport, MissReason
-from elytron_core.contracts.recall import RecallHit
+from elytron_core.contracts.admin.inspection import JournalAccount, MemoryInspectionReport, MemoryReplayReport
+from elytron_core.contracts.conversation.projection import MemoryProjectionReport, MissReason
+from elytron_core.contracts.knowledge.control import MemoryControlReport, MemoryHistoryReport, MemoryListReport
+from elytron_core.contracts.knowledge.recall import RecallHit
 from elytron_core.planes.evidence import Trust
 
 if TYPE_CHECKING:

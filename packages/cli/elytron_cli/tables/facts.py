@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from elytron_cli.tables.common import known_by_id, more, new_table, pairs, when
 from elytron_cli.terminal.output import line, safe
-from elytron_core.contracts.facts import (
+from elytron_core.contracts.knowledge.facts import (
     FactChangeReport,
     FactDetailReport,
     FactEntry,
@@ -14,7 +14,7 @@ from elytron_core.contracts.facts import (
     LearningReport,
     ProfileReport,
 )
-from elytron_core.planes.learning_rules import Learning
+from elytron_core.planes.knowledge.learning_rules import Learning
 
 if TYPE_CHECKING:
     from rich.console import Console

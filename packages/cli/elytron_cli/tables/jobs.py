@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from elytron.flows.backlog import BacklogReport, MaintenanceBacklog
 from elytron_cli.tables.common import new_table, when
 from elytron_cli.terminal.output import line
-from elytron_core.contracts.maintenance import JobListReport, JobRunReport, JobView, MemoryMaintenanceReport
-from elytron_core.planes.jobs import Spent
+from elytron_core.contracts.admin.maintenance import JobListReport, JobRunReport, JobView, MemoryMaintenanceReport
+from elytron_core.planes.admin.jobs import Spent
 
 if TYPE_CHECKING:
     from rich.console import Console

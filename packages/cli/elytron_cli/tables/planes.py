@@ -4,16 +4,24 @@ from typing import TYPE_CHECKING
 
 from elytron_cli.tables.common import known_by_id, more, new_table, pairs, when
 from elytron_cli.terminal.output import line
-from elytron_core.contracts.candidates import CandidateListReport, CandidateResolveReport, MemoryMergeReport
-from elytron_core.contracts.continuity import ContinuityExportReport, ContinuityImportReport, ContinuityReport
-from elytron_core.contracts.subjects import GardenReport, SubjectsReport
-from elytron_core.contracts.write import MemoryWriteReport
-from elytron_core.planes.candidates import Candidate, GardenProposal, SkillProposal
+from elytron_core.contracts.conversation.candidates import (
+    CandidateListReport,
+    CandidateResolveReport,
+    MemoryMergeReport,
+)
+from elytron_core.contracts.conversation.continuity import (
+    ContinuityExportReport,
+    ContinuityImportReport,
+    ContinuityReport,
+)
+from elytron_core.contracts.conversation.write import MemoryWriteReport
+from elytron_core.contracts.knowledge.subjects import GardenReport, SubjectsReport
+from elytron_core.planes.conversation.candidates import Candidate, GardenProposal, SkillProposal
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from elytron_core.planes.notes import DailyNote
+    from elytron_core.planes.knowledge.notes import DailyNote
 
 
 def candidates_listed(console: "Console", report: CandidateListReport, /) -> None:

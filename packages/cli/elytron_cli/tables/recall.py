@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from elytron_cli.tables.common import bar, hits, more, new_table, when
 from elytron_cli.terminal.output import line, safe
-from elytron_core.contracts.recall import (
+from elytron_core.contracts.knowledge.recall import (
     Absence,
     MemoryRecallReport,
     NearbyTurn,

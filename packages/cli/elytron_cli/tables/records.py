@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from elytron_cli.tables.common import new_table, when
 from elytron_cli.terminal.output import line
-from elytron_core.contracts.records import (
+from elytron_core.contracts.knowledge.records import (
     RecordHistoryReport,
     RecordItem,
     RecordNamespaceListReport,

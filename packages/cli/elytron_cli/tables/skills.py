@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 from elytron_cli.tables.common import new_table, pairs, when
 from elytron_cli.terminal.output import line, safe
-from elytron_core.contracts.skills import (
+from elytron_core.contracts.conversation.write import MemoryWriteReport
+from elytron_core.contracts.knowledge.skills import (
     AgentSkillDirectoryReport,
     RuntimeSkillDetailReport,
     RuntimeSkillGovernReport,
@@ -13,7 +14,6 @@ from elytron_core.contracts.skills import (
     RuntimeSkillReuseReport,
     RuntimeSkillSummary,
 )
-from elytron_core.contracts.write import MemoryWriteReport
 
 if TYPE_CHECKING:
     from rich.console import Console

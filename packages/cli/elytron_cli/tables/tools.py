@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 from elytron_cli.tables.common import new_table, when
 from elytron_cli.terminal.output import line
-from elytron_core.contracts.recall import MemoryRecallReport
+from elytron_core.contracts.conversation.write import MemoryWriteReport
+from elytron_core.contracts.knowledge.recall import MemoryRecallReport
 from elytron_core.contracts.tools import (
     AgentToolRegistryGetReport,
     AgentToolRegistryListReport,
     AgentToolRegistryUpsertReport,
 )
-from elytron_core.contracts.write import MemoryWriteReport
 
 if TYPE_CHECKING:
     from rich.console import Console

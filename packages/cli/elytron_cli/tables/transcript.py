@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from elytron_cli.tables.common import more, new_table, pairs, when
 from elytron_cli.terminal.output import line
-from elytron_core.contracts.transcript import (
+from elytron_core.contracts.conversation.transcript import (
     MemoryTranscriptLifecycleReport,
     MemoryTranscriptRepairReport,
     MemoryTranscriptReplayReport,

@@ -6,7 +6,8 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.model import Value
-from elytron_core.planes import continuity, execution, garden, long_term, notes, subjects, summaries
+from elytron_core.planes.conversation import continuity, execution, summaries
+from elytron_core.planes.knowledge import garden, long_term, notes, subjects
 from elytron_core.scope import Name
 
 

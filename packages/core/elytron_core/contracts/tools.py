@@ -9,8 +9,9 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.scope_fields import Reason, ScopedRequest
 from elytron_core.model import Value
-from elytron_core.planes import tools, transcript
-from elytron_core.planes.procedural import ReuseOutcome
+from elytron_core.planes import tools
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge.procedural import ReuseOutcome
 from elytron_core.scope import Name
 
 RegistryRefs = Annotated[tuple[tools.AgentToolRegistryRef, ...], Field(max_length=limits.TOOL_REGISTRIES)]

@@ -7,27 +7,10 @@ from elytron_core import canonical
 from elytron_core.clock import Instant
 from elytron_core.ids import ConversationTag, SkillId
 from elytron_core.model import Value
-from elytron_core.planes import (
-    attributes,
-    audit,
-    candidates,
-    continuity,
-    derived_refs,
-    embedding,
-    execution,
-    garden,
-    gateway,
-    jobs,
-    learning_rules,
-    long_term,
-    notes,
-    procedural,
-    records,
-    subjects,
-    summaries,
-    tools,
-    transcript,
-)
+from elytron_core.planes import derived_refs, embedding, tools
+from elytron_core.planes.admin import audit, gateway, jobs
+from elytron_core.planes.conversation import attributes, candidates, continuity, execution, summaries, transcript
+from elytron_core.planes.knowledge import garden, learning_rules, long_term, notes, procedural, records, subjects
 from elytron_core.scope import ConversationKey
 
 SPACE = "space"

@@ -12,7 +12,7 @@ from typing import assert_never
 from elytron.state.conflict_retry import RACES
 from elytron_core.errors import LimitExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.planes.gateway import Allotment, Counts, Quantity, User
+from elytron_core.planes.admin.gateway import Allotment, Counts, Quantity, User
 from elytron_gateway.accounts.usage_counts import Counting, Room
 from elytron_gateway.accounts.users import Users
 from elytron_gateway.names import Owner

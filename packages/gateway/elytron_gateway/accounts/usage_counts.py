@@ -12,7 +12,7 @@ from elytron.state.conflict_retry import Race
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.planes.gateway import (
+from elytron_core.planes.admin.gateway import (
     BACKLOG,
     COUNTS,
     EDITS,

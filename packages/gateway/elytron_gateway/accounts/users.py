@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from elytron.context import OperationContext
 from elytron.state.conflict_retry import Race
-from elytron_adapter.principals import Principal, PrincipalKind
+from elytron_adapter.identity.principals import Principal, PrincipalKind
 from elytron_core import canonical
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, LimitExceeded, NotFound, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
-from elytron_core.planes.gateway import KEYS, USERS, KeyName, User
+from elytron_core.planes.admin.gateway import KEYS, USERS, KeyName, User
 from elytron_core.ports.store import Delete, Erasure, Put, Ref
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.collection import Kept, Shelf, commit, record_of

@@ -16,9 +16,9 @@ from elytron_core.errors import (
     PayloadTooLarge,
     Unreachable,
 )
+from elytron_core.planes.admin.gateway import RESOURCES, TWINS, Counts, MessageItem, Resource, ResourceStatus, Twin
+from elytron_core.planes.conversation.transcript import Message, Metadata
 from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.planes.gateway import RESOURCES, TWINS, Counts, MessageItem, Resource, ResourceStatus, Twin
-from elytron_core.planes.transcript import Message, Metadata
 from elytron_gateway import blobs, names
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.accounts.usage_counts import Counting, Planned, Room

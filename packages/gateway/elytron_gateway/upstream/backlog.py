@@ -15,7 +15,7 @@ from elytron.state.conflict_retry import RACES
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, GatewayRefused, NotFound, Unreachable
-from elytron_core.planes.gateway import BACKLOG, BEHIND, Behind, Counts, MessageItem, Waiting, WaitingMessage
+from elytron_core.planes.admin.gateway import BACKLOG, BEHIND, Behind, Counts, MessageItem, Waiting, WaitingMessage
 from elytron_core.ports.store import Ref
 from elytron_gateway import blobs
 from elytron_gateway import limits as gateway_limits

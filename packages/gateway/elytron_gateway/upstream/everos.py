@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from elytron_core import canonical, limits
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import GatewayRefused, InvalidInput, MissingExtra, Unreachable, Unsupported
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.conversation.transcript import Role
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.names import Owner
 from elytron_gateway.upstream.port import Added, Flushed, Found, Item, Told, Where

@@ -25,7 +25,7 @@ from elytron_adapter.failures import rejection
 from elytron_core import limits
 from elytron_core import scope as elytron_scope
 from elytron_core.caches.lru import LruCache
-from elytron_core.contracts.events import EVENT_ID_PATTERN, Gap, GapReason, JournalEvent
+from elytron_core.contracts.admin.events import EVENT_ID_PATTERN, Gap, GapReason, JournalEvent
 from elytron_core.errors import ElytronError, InvalidInput, Unauthorized
 from elytron_core.ids import SpaceId
 from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of, shown

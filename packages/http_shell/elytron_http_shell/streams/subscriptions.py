@@ -19,11 +19,11 @@ from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter import codec
 from elytron_adapter.entry import Entrance, auth_of
 from elytron_adapter.envelope import Accepted, Duplicated, Rejected, Transport
+from elytron_adapter.identity.principals import Principal
 from elytron_adapter.policy import within
-from elytron_adapter.principals import Principal
 from elytron_core import limits
-from elytron_core.contracts.events import Gap, JournalEvent, StreamKind
-from elytron_core.contracts.inspection import LedgerOrder, MemoryReplayReport
+from elytron_core.contracts.admin.events import Gap, JournalEvent, StreamKind
+from elytron_core.contracts.admin.inspection import LedgerOrder, MemoryReplayReport
 from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.errors import ElytronError, LimitExceeded, Unauthorized
 from elytron_core.ids import SpaceId

@@ -20,10 +20,10 @@ from elytron_adapter import codec
 from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected, Transport
 from elytron_adapter.failures import rejection
 from elytron_adapter.flat_calls import own_scope
-from elytron_adapter.principals import Principal
+from elytron_adapter.identity.principals import Principal
 from elytron_adapter.seed_forms import asked_of
 from elytron_core import limits, strict_json
-from elytron_core.contracts.events import (
+from elytron_core.contracts.admin.events import (
     CloseCode,
     ErrorEvent,
     FrameError,

@@ -16,10 +16,10 @@ from starlette.responses import Response, StreamingResponse
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, Transport
 from elytron_adapter.envelope import Response as Answer
+from elytron_adapter.identity.principals import PrincipalKind
 from elytron_adapter.policy import word_of
-from elytron_adapter.principals import PrincipalKind
 from elytron_core import limits
-from elytron_core.contracts.archive import (
+from elytron_core.contracts.admin.archive import (
     ImportMode,
     MemoryImportReport,
     MemoryImportRequest,

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Rejected
-from elytron_adapter.principals import PrincipalKind
+from elytron_adapter.identity.principals import PrincipalKind
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson, PermissionRefused, Unauthorized
 from elytron_core.model import Value

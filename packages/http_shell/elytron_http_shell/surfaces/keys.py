@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elytron_adapter import codec
-from elytron_adapter.access_keys import (
+from elytron_adapter.identity.access_keys import (
     AccessAddRequest,
     AccessKeyIssued,
     AccessKeyList,

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
-from elytron_core.contracts.shutdown import ShutdownReport, ShutdownRequest
+from elytron_core.contracts.admin.shutdown import ShutdownReport, ShutdownRequest
 from elytron_core.errors import PermissionRefused, Unsupported
 from elytron_http_shell.doors import Access, Surface, Told, shown
 from elytron_http_shell.limits import SHUTDOWN_BODY_BYTES

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from elytron_adapter.entry import Entrance
 from elytron_adapter.failures import rejection
-from elytron_adapter.principals import Principal, PrincipalKind
+from elytron_adapter.identity.principals import Principal, PrincipalKind
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidJson, PermissionRefused
 from elytron_core.ids import SpaceId, is_reserved

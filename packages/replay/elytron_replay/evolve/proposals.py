@@ -8,7 +8,7 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.model import Value
-from elytron_core.planes.profiles import ProfileName
+from elytron_core.planes.knowledge.profiles import ProfileName
 from elytron_core.policy.host.capabilities import snapshot
 from elytron_core.text import similarity
 from elytron_replay.json_files import value_in

@@ -9,17 +9,17 @@ from pydantic import computed_field
 
 import elytron
 from elytron.runtime import MemoryRuntime
-from elytron_core.contracts.archive import MemoryImportRequest, MemorySpaceExportRequest
-from elytron_core.contracts.candidates import CandidatesWrite
-from elytron_core.contracts.control import MemoryListRequest
-from elytron_core.contracts.inspection import MemoryInspectionRequest
-from elytron_core.contracts.recall import MemoryRecallRequest, Plane, RecallFilters
-from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest, WriteDecision
+from elytron_core.contracts.admin.archive import MemoryImportRequest, MemorySpaceExportRequest
+from elytron_core.contracts.admin.inspection import MemoryInspectionRequest
+from elytron_core.contracts.conversation.candidates import CandidatesWrite
+from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest, WriteDecision
+from elytron_core.contracts.knowledge.control import MemoryListRequest
+from elytron_core.contracts.knowledge.recall import MemoryRecallRequest, Plane, RecallFilters
 from elytron_core.errors import PermissionRefused, ScopeMissing
 from elytron_core.model import Value
-from elytron_core.planes import candidates
+from elytron_core.planes.conversation import candidates
 from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.planes.profiles import ProfileName
+from elytron_core.planes.knowledge.profiles import ProfileName
 from elytron_core.scope import Scope
 from elytron_replay.evolve.proposals import (
     CandidateKind,

@@ -8,14 +8,14 @@ from collections import Counter
 from enum import Enum, auto
 from typing import Final, NamedTuple, TypeVar, cast
 
-from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
-from elytron_core.contracts.transcript import CanonicalTurnDelta, MemoryTranscriptCommitRequest
-from elytron_core.contracts.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.admin.maintenance import MemoryFinalizeTurnRequest
+from elytron_core.contracts.conversation.transcript import CanonicalTurnDelta, MemoryTranscriptCommitRequest
+from elytron_core.contracts.conversation.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput
 from elytron_core.gc_pause import Uncollected
 from elytron_core.model import Value
-from elytron_core.planes.candidates import CandidateDraft
-from elytron_core.planes.transcript import Message
+from elytron_core.planes.conversation.candidates import CandidateDraft
+from elytron_core.planes.conversation.transcript import Message
 from elytron_core.policy.admission.own_output import is_own_output, strip_own_output
 from elytron_core.policy.privacy.secrets import scrub
 

@@ -13,13 +13,13 @@ from elytron.api.validation import texts
 from elytron.importers import message_shape
 from elytron_core import limits
 from elytron_core.clock import Instant, instant
-from elytron_core.contracts.recall import RecallFilters
-from elytron_core.contracts.write import FactDraft, MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.conversation.write import FactDraft, MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.knowledge.recall import RecallFilters
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.model import Vouched, invalid
 from elytron_core.names import require_name
-from elytron_core.planes.long_term import Authority, Kind
-from elytron_core.planes.transcript import Message, Role
+from elytron_core.planes.conversation.transcript import Message, Role
+from elytron_core.planes.knowledge.long_term import Authority, Kind
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from elytron.api import arguments, validation
 from elytron.api.base import Face
-from elytron_core.contracts import candidates, continuity, facts, subjects
-from elytron_core.contracts import write as contracts_write
-from elytron_core.planes.learning_rules import LearningAction
-from elytron_core.planes.long_term import Authority, Kind
+from elytron_core.contracts.conversation import candidates, continuity
+from elytron_core.contracts.conversation import write as contracts_write
+from elytron_core.contracts.knowledge import facts, subjects
+from elytron_core.planes.knowledge.learning_rules import LearningAction
+from elytron_core.planes.knowledge.long_term import Authority, Kind
 
 
 class CandidatesFace(Face):

@@ -7,9 +7,11 @@ from typing import Any
 from elytron.api import arguments, validation
 from elytron.api.base import Face
 from elytron_core import limits
-from elytron_core.contracts import archive, control, erasures, inspection, projection
-from elytron_core.contracts import recall as contracts_recall
-from elytron_core.contracts import write as contracts_write
+from elytron_core.contracts.admin import archive, erasures, inspection
+from elytron_core.contracts.conversation import projection
+from elytron_core.contracts.conversation import write as contracts_write
+from elytron_core.contracts.knowledge import control
+from elytron_core.contracts.knowledge import recall as contracts_recall
 
 
 class EverydayFace(Face):

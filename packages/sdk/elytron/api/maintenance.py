@@ -1,7 +1,7 @@
 """The calls after a reply: finalize, maintain, the queue of what was put off, and the vectors of a space."""
 
 from elytron.api.base import Face
-from elytron_core.contracts import embedding, maintenance
+from elytron_core.contracts.admin import embedding, maintenance
 
 
 class MaintenanceFace(Face):

@@ -1,7 +1,7 @@
 """The calls that ask what a memory can do, and which spaces it has."""
 
 from elytron.api.base import Face
-from elytron_core.contracts import platform, spaces
+from elytron_core.contracts.admin import platform, spaces
 
 
 class PlatformFace(Face):

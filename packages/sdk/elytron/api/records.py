@@ -8,8 +8,8 @@ from pydantic import JsonValue
 from elytron.api import arguments, validation
 from elytron.api.base import Face
 from elytron.api.metadata_filters import where_from
-from elytron_core.contracts import records
-from elytron_core.planes.long_term import Privacy
+from elytron_core.contracts.knowledge import records
+from elytron_core.planes.knowledge.long_term import Privacy
 
 
 class RecordsFace(Face):

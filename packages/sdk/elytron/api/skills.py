@@ -3,8 +3,8 @@
 from os import PathLike, fspath
 
 from elytron.api.base import Face
-from elytron_core.contracts import skills
-from elytron_core.planes.procedural import ReuseOutcome
+from elytron_core.contracts.knowledge import skills
+from elytron_core.planes.knowledge.procedural import ReuseOutcome
 
 
 class SkillsFace(Face):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from elytron_core.canonical import checksum
-from elytron_core.contracts.recall import MemoryRecallRequest
+from elytron_core.contracts.knowledge.recall import MemoryRecallRequest
 from elytron_core.errors import InvalidInput
 
 _ASKED = {"query", "filters", "diversity", "min_score"}

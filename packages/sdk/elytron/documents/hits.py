@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.contracts.knowledge.recall import Plane, RecallHit
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import Vouched
-from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.planes.derived_refs import TranscriptEvidenceRef
+from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.policy.query.question import Question, Version
 from elytron_core.policy.ranking.latest_answer import HELD, WINDOW, Told, asks_how_things_are, in_succession, last_words
 from elytron_core.policy.temporal.freshness import freshness

@@ -8,20 +8,12 @@ from dataclasses import dataclass
 
 from elytron.documents.planes import COLLECTION_OF_WORD, HOMES, PLANES, Kept
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import ControlDecision, ControlOutcome
-from elytron_core.contracts.recall import Plane, RecallHit
-from elytron_core.planes import (
-    candidates,
-    continuity,
-    execution,
-    garden,
-    notes,
-    records,
-    subjects,
-    summaries,
-    tools,
-)
+from elytron_core.contracts.knowledge.control import ControlDecision, ControlOutcome
+from elytron_core.contracts.knowledge.recall import Plane, RecallHit
+from elytron_core.planes import tools
+from elytron_core.planes.conversation import candidates, continuity, execution, summaries
 from elytron_core.planes.evidence import Trust
+from elytron_core.planes.knowledge import garden, notes, records, subjects
 from elytron_core.policy.admission import record_versions
 from elytron_core.policy.temporal.freshness import FRESH, STALE, Freshness
 from elytron_core.ports.store import Document, Ref

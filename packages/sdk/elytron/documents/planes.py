@@ -6,21 +6,10 @@ Lists, the index, filters, ids, counts and erasures read this table: a new plane
 from enum import Enum, auto
 from typing import NamedTuple
 
-from elytron_core.contracts.recall import Plane
-from elytron_core.planes import (
-    candidates,
-    continuity,
-    execution,
-    garden,
-    long_term,
-    notes,
-    procedural,
-    records,
-    subjects,
-    summaries,
-    tools,
-    transcript,
-)
+from elytron_core.contracts.knowledge.recall import Plane
+from elytron_core.planes import tools
+from elytron_core.planes.conversation import candidates, continuity, execution, summaries, transcript
+from elytron_core.planes.knowledge import garden, long_term, notes, procedural, records, subjects
 
 KeptRecallable = (
     continuity.ContinuityCapsule

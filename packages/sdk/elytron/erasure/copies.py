@@ -7,7 +7,7 @@ from elytron.documents.plane_documents import KeptMemory
 from elytron.documents.prefix_scan import documents_under
 from elytron.memories.lookup import Memory, TurnMemory
 from elytron_core.ids import SpaceId
-from elytron_core.planes.records import (
+from elytron_core.planes.knowledge.records import (
     COPIES_OF_BLOCKS,
     RECORDS,
     Record,

@@ -7,10 +7,10 @@ from elytron.erasure.log_file import Erased, SpaceErasures
 from elytron.erasure.removal import erase_space
 from elytron.state.space_records import REF
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.knowledge.control import MemoryEraseRequest
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
-from elytron_core.planes.access import ACCESS_KEYS, AccessKey
-from elytron_core.planes.gateway import KEYS, USERS, KeyName, User
+from elytron_core.planes.admin.access import ACCESS_KEYS, AccessKey
+from elytron_core.planes.admin.gateway import KEYS, USERS, KeyName, User
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Erasure, Put, Ref, Require

@@ -12,12 +12,12 @@ from elytron.documents.planes import PLANES
 from elytron_core import limits, strict_json
 from elytron_core.canonical import canonical_bytes
 from elytron_core.clock import Instant
-from elytron_core.contracts.erasures import ErasedMemory, ErasedSpace, ErasuresHead
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.admin.erasures import ErasedMemory, ErasedSpace, ErasuresHead
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.errors import InvalidInput, LimitExceeded, StoreUnavailable, UnreadableFile
 from elytron_core.ids import SpaceId
-from elytron_core.planes.access import ACCESS_KEYS
-from elytron_core.planes.gateway import KEYS, USERS
+from elytron_core.planes.admin.access import ACCESS_KEYS
+from elytron_core.planes.admin.gateway import KEYS, USERS
 from elytron_core.ports.store import Ref
 
 _TOLD = frozenset({*PLANES, USERS, KEYS, ACCESS_KEYS})

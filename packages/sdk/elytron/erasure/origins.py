@@ -8,7 +8,7 @@ from elytron.documents.plane_documents import citations_of, id_of
 from elytron.documents.planes import HOMES
 from elytron.erasure.removal import erase_many, erase_memories
 from elytron_core import limits
-from elytron_core.contracts.control import (
+from elytron_core.contracts.knowledge.control import (
     ControlDecision,
     ControlOutcome,
     MemoryControlReport,
@@ -16,10 +16,12 @@ from elytron_core.contracts.control import (
     Origin,
     OriginKind,
 )
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import TurnId
-from elytron_core.planes import long_term, procedural, tools, transcript
+from elytron_core.planes import tools
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.policy.integrity.origins import parts_through
 from elytron_core.ports import store_pages
 from elytron_core.scope import Scope

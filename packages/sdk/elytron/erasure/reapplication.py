@@ -11,12 +11,13 @@ from elytron.erasure.log_file import Erased, Erasures, SpaceErasures
 from elytron.erasure.removal import erase_many, erase_space
 from elytron.memories.lookup import Memory, TurnMemory, stored_at
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import MemoryEraseRequest
-from elytron_core.contracts.erasures import ErasuresOutcome, MemoryErasuresApplyReport
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.admin.erasures import ErasuresOutcome, MemoryErasuresApplyReport
+from elytron_core.contracts.knowledge.control import MemoryEraseRequest
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.errors import NotFound
 from elytron_core.ids import SYSTEM_SPACE, SpaceId, TurnId
-from elytron_core.planes import long_term, transcript
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, JournalEntry, Ref

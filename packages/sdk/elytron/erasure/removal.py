@@ -19,19 +19,20 @@ from elytron.memories.tombstones import stones_of
 from elytron.state.conflict_retry import Race
 from elytron.state.space_records import opening_changes
 from elytron_core import limits
-from elytron_core.contracts.control import (
+from elytron_core.contracts.knowledge.control import (
     ControlDecision,
     ControlOutcome,
     MemoryControlReport,
     MemoryEraseRequest,
 )
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.errors import Conflict
 from elytron_core.ids import TurnId
-from elytron_core.planes import continuity, long_term, notes, procedural, subjects, transcript
-from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute
-from elytron_core.planes.audit import AuditTrail
+from elytron_core.planes.admin.audit import AuditTrail
+from elytron_core.planes.conversation import continuity, transcript
+from elytron_core.planes.conversation.attributes import TURN_ATTRIBUTES, TurnAttribute
 from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryPlane, DerivedMemoryRef
+from elytron_core.planes.knowledge import long_term, notes, procedural, subjects
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, Batch, Document, Entry, Erasure, Ref

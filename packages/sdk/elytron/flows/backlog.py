@@ -7,9 +7,14 @@ from elytron.flows.maintenance import unseen, uses_model
 from elytron.passes.pass_context import read_turns
 from elytron.state.conversation_heads import read_heads
 from elytron_core import limits
-from elytron_core.contracts.maintenance import Extraction, MemoryMaintainRequest, MemoryMaintenanceReport, PassStatus
+from elytron_core.contracts.admin.maintenance import (
+    Extraction,
+    MemoryMaintainRequest,
+    MemoryMaintenanceReport,
+    PassStatus,
+)
 from elytron_core.model import Value
-from elytron_core.planes.jobs import NOTHING, Spent
+from elytron_core.planes.admin.jobs import NOTHING, Spent
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.extraction import model_facts
 from elytron_core.policy.maintenance.budget import estimate

@@ -7,12 +7,12 @@ from elytron.context import OperationContext
 from elytron.flows.maintenance import uses_model
 from elytron.jobs.queue import enqueue
 from elytron.memories.chat_aliases import home
-from elytron.ops.transcript import commit_transcript
+from elytron.ops.conversation.transcript import commit_transcript
 from elytron.passes.extraction import extract
 from elytron.passes.governance import note_reuse
 from elytron.passes.pass_context import Work, read_maintained, read_turns, skipped
 from elytron_core import limits
-from elytron_core.contracts.maintenance import (
+from elytron_core.contracts.admin.maintenance import (
     CommitStatus,
     Extraction,
     MemoryFinalizeTurnReport,
@@ -20,11 +20,11 @@ from elytron_core.contracts.maintenance import (
     PassOutcome,
     PassStatus,
 )
+from elytron_core.contracts.conversation.transcript import MemoryTranscriptCommitReport, MemoryTranscriptCommitRequest
+from elytron_core.contracts.conversation.write import WriteDecision
 from elytron_core.contracts.modes import Pressure
-from elytron_core.contracts.transcript import MemoryTranscriptCommitReport, MemoryTranscriptCommitRequest
-from elytron_core.contracts.write import WriteDecision
 from elytron_core.errors import NotFound
-from elytron_core.planes.jobs import JobId, Pass
+from elytron_core.planes.admin.jobs import JobId, Pass
 from elytron_core.policy.extraction.model_facts import Gate, gate_for_model
 from elytron_core.policy.maintenance import due
 from elytron_core.scope import Scope

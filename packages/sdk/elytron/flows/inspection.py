@@ -2,8 +2,8 @@
 
 from elytron import ops
 from elytron.context import OperationContext
-from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest
-from elytron_core.contracts.projection import MemoryProjectionRequest
+from elytron_core.contracts.admin.inspection import MemoryInspectionReport, MemoryInspectionRequest
+from elytron_core.contracts.conversation.projection import MemoryProjectionRequest
 from elytron_core.text import similarity
 
 

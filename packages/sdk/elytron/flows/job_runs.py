@@ -12,10 +12,10 @@ from elytron.passes.pass_context import Work, read_turns
 from elytron.passes.runner import PASSES
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.maintenance import Extraction, JobRunReport, JobRunRequest, PassStatus
+from elytron_core.contracts.admin.maintenance import Extraction, JobRunReport, JobRunRequest, PassStatus
 from elytron_core.errors import ElytronError, StoreError
 from elytron_core.ids import SpaceId
-from elytron_core.planes.jobs import NOTHING, Job, JobId, Pass, Spent
+from elytron_core.planes.admin.jobs import NOTHING, Job, JobId, Pass, Spent
 from elytron_core.policy.maintenance import job_states
 
 NO_MODEL = "no_language_model"

@@ -11,7 +11,7 @@ from elytron.memories.chat_aliases import home, with_last
 from elytron.passes.pass_context import Work, mark_maintained, read_maintained, read_turns, skipped
 from elytron.passes.runner import PASSES
 from elytron.state.conversation_heads import read_head
-from elytron_core.contracts.maintenance import (
+from elytron_core.contracts.admin.maintenance import (
     Extraction,
     MemoryMaintainRequest,
     MemoryMaintenanceReport,
@@ -19,7 +19,7 @@ from elytron_core.contracts.maintenance import (
     PassStatus,
 )
 from elytron_core.errors import ModelError, Unsupported
-from elytron_core.planes.jobs import JobId, Pass
+from elytron_core.planes.admin.jobs import JobId, Pass
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.maintenance import due, job_states
 from elytron_core.scope import Scope

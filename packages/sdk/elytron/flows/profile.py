@@ -8,11 +8,17 @@ from elytron.memories.chat_aliases import meant
 from elytron.memories.disclosure import may_disclose
 from elytron.recall.filters import fact_passes
 from elytron_core import limits
-from elytron_core.contracts.facts import ProfileBearing, ProfileLine, ProfileReport, ProfileRequest, ProfileWording
-from elytron_core.contracts.recall import RecallFilters
+from elytron_core.contracts.knowledge.facts import (
+    ProfileBearing,
+    ProfileLine,
+    ProfileReport,
+    ProfileRequest,
+    ProfileWording,
+)
+from elytron_core.contracts.knowledge.recall import RecallFilters
 from elytron_core.errors import ModelError
-from elytron_core.planes.freshness import FreshnessHint
-from elytron_core.planes.long_term import FACTS, Fact
+from elytron_core.planes.knowledge.freshness import FreshnessHint
+from elytron_core.planes.knowledge.long_term import FACTS, Fact
 from elytron_core.policy.profile import selection, text
 from elytron_core.policy.temporal.freshness import freshness
 from elytron_core.ports.models import Said, Speaker

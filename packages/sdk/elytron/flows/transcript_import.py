@@ -11,10 +11,10 @@ from typing import Protocol
 from elytron.importers import Format, Omission, Said, Transcript, Transcripts, message_shape, open_transcripts
 from elytron_core import canonical
 from elytron_core.clock import Instant
-from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest, Outcome, TranscriptWrite
+from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest, Outcome, TranscriptWrite
 from elytron_core.errors import ScopeMissing, UnreadableFile
 from elytron_core.model import Value
-from elytron_core.planes.transcript import Origin, Role
+from elytron_core.planes.conversation.transcript import Origin, Role
 from elytron_core.scope import ConversationKey, Scope
 
 PLACE_DIGITS = 12

@@ -27,7 +27,7 @@ from elytron.importers.jsonl import JsonLines
 from elytron.importers.message_shape import LeftOut, Omission, Reader, Said
 from elytron_core import limits
 from elytron_core.errors import InvalidJson, PayloadTooLarge, UnreadableFile
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.conversation.transcript import Role
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, parse
 

@@ -10,11 +10,11 @@ from pydantic import ValidationError
 
 from elytron_core import canonical, limits
 from elytron_core.clock import Instant, instant
-from elytron_core.contracts.write import TurnDraft
+from elytron_core.contracts.conversation.write import TurnDraft
 from elytron_core.errors import InvalidInput
 from elytron_core.model import invalid
 from elytron_core.names import require_name
-from elytron_core.planes.transcript import Message, Role
+from elytron_core.planes.conversation.transcript import Message, Role
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from elytron.importers import message_shape
 from elytron.importers.document import Place
 from elytron.importers.message_shape import Said
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.conversation.transcript import Role
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 

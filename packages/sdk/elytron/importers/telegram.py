@@ -8,7 +8,7 @@ from elytron.importers.message_shape import LeftOut, Omission, Said
 from elytron_core import canonical
 from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.conversation.transcript import Role
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 from elytron_core.text import similarity

@@ -15,7 +15,7 @@ from elytron.importers.document import Place
 from elytron.importers.message_shape import LeftOut, Omission, Said
 from elytron_core.clock import Instant, instant
 from elytron_core.errors import InvalidInput
-from elytron_core.planes.transcript import Role
+from elytron_core.planes.conversation.transcript import Role
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 

@@ -19,9 +19,9 @@ from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_core.gc_pause import Uncollected
 from elytron_core.ids import SpaceId
+from elytron_core.planes.admin.gateway import EDITS, Edit
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice
-from elytron_core.planes.gateway import EDITS, Edit
-from elytron_core.planes.subjects import SUBJECTS, Subject
+from elytron_core.planes.knowledge.subjects import SUBJECTS, Subject
 from elytron_core.ports.store import Action, Document, JournalEntry, Ref, Store
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Unit

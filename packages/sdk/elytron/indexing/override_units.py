@@ -6,8 +6,9 @@ of the memory beneath it, so that it goes when that is erased.
 
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import FactId, is_id
-from elytron_core.planes import long_term, transcript
-from elytron_core.planes.gateway import EDITS, Edit, EditKind
+from elytron_core.planes.admin.gateway import EDITS, Edit, EditKind
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import long_term
 from elytron_core.ports.store import Document, Ref, require_ref
 from elytron_index import Unit
 

@@ -9,21 +9,13 @@ from elytron.documents.plane_documents import is_forgotten, title_of
 from elytron.documents.planes import HOMES, SHOWN, KeptRecallable, Recallable
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.ids import TurnId
-from elytron_core.planes import (
-    continuity,
-    embedding,
-    execution,
-    long_term,
-    notes,
-    procedural,
-    records,
-    summaries,
-    transcript,
-)
+from elytron_core.planes import embedding
+from elytron_core.planes.conversation import continuity, execution, summaries, transcript
 from elytron_core.planes.evidence import Trust
-from elytron_core.planes.subjects import Subject, SubjectVisibility
+from elytron_core.planes.knowledge import long_term, notes, procedural, records
+from elytron_core.planes.knowledge.subjects import Subject, SubjectVisibility
 from elytron_core.policy.ranking.excerpts import pieces_of
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import ConversationKey

@@ -10,7 +10,7 @@ from elytron.documents.planes import Folded
 from elytron.indexing.units import called, embedded_of_value, units_of_value
 from elytron.indexing.vector_places import source_of
 from elytron_core.planes.embedding import EmbeddingChoice, VectorSet
-from elytron_core.planes.subjects import Subject
+from elytron_core.planes.knowledge.subjects import Subject
 from elytron_core.ports.store import JournalEntry, Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Unit

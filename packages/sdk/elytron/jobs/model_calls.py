@@ -10,8 +10,8 @@ from elytron.writes.settlement import Settled, settle
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.planes import jobs
-from elytron_core.planes.jobs import NOTHING, SpendingBook, Spent
+from elytron_core.planes.admin import jobs
+from elytron_core.planes.admin.jobs import NOTHING, SpendingBook, Spent
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.extraction import structured_output as shapes
 from elytron_core.policy.maintenance import budget

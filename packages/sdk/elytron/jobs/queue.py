@@ -9,11 +9,11 @@ from elytron.documents.change_set import Changes
 from elytron.writes.settlement import Settled, settle
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.maintenance import JobView, WorkHealth
+from elytron_core.contracts.admin.maintenance import JobView, WorkHealth
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
-from elytron_core.planes import jobs
-from elytron_core.planes.jobs import Job, JobId, JobState, Queue, QueuedJob
+from elytron_core.planes.admin import jobs
+from elytron_core.planes.admin.jobs import Job, JobId, JobState, Queue, QueuedJob
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.maintenance import due, job_states
 from elytron_core.ports.store import Action, Ref

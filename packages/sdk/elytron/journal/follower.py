@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from elytron.journal.notifier import Commits
 from elytron_core import limits
-from elytron_core.contracts.events import EventId, Gap, GapReason, JournalEvent, position
+from elytron_core.contracts.admin.events import EventId, Gap, GapReason, JournalEvent, position
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import OF_A_CONVERSATION, plane_of
 from elytron_core.ports.store import JournalEntry, Store

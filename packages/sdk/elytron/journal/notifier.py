@@ -4,7 +4,7 @@ import asyncio
 
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Committed, Erased, Erasure, Store
-from elytron_store.wrapper import PassingStore
+from elytron_store.wrappers.wrapper import PassingStore
 
 
 class Commits:

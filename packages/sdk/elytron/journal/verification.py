@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from elytron.journal.fingerprints import documents
 from elytron.state.space_records import REF
-from elytron_core.contracts.inspection import HeadStanding, JournalAccount
+from elytron_core.contracts.admin.inspection import HeadStanding, JournalAccount
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import BESIDE, COLLECTIONS, SpaceRecord

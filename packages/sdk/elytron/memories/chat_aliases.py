@@ -9,9 +9,9 @@ from elytron.documents.change_set import Changes
 from elytron.state.conversation_heads import read_head
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
-from elytron_core.planes import transcript
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.conversation.transcript import AliasTrust
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.planes.transcript import AliasTrust
 from elytron_core.ports.store import Ref
 from elytron_core.scope import ConversationKey, Scope
 

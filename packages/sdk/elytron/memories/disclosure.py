@@ -4,10 +4,11 @@ from typing import Final
 
 from elytron.documents.plane_documents import KeptMemory
 from elytron.memories.lookup import FactMemory, Memory
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.errors import InvalidInput
-from elytron_core.planes import candidates, long_term, records, subjects
-from elytron_core.planes.long_term import Fact, Privacy
+from elytron_core.planes.conversation import candidates
+from elytron_core.planes.knowledge import long_term, records, subjects
+from elytron_core.planes.knowledge.long_term import Fact, Privacy
 
 SHOWN: Final = (Privacy.PUBLIC.value, Privacy.SHARED.value)
 """What is disclosed unasked."""

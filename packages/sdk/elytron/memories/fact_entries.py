@@ -2,8 +2,8 @@
 
 from elytron.memories.preconditions import tag_of
 from elytron_core.clock import Instant
-from elytron_core.contracts.facts import FactEntry
-from elytron_core.planes import long_term
+from elytron_core.contracts.knowledge.facts import FactEntry
+from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.temporal.freshness import freshness
 from elytron_core.ports.store import Ref

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Collection
 
 from elytron.context import OperationContext
-from elytron_core.contracts.recall import RecallHit
+from elytron_core.contracts.knowledge.recall import RecallHit
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Document, Ref
 

@@ -10,10 +10,11 @@ from elytron.documents.plane_documents import KeptMemory, is_expired, kept, plac
 from elytron.documents.planes import HOMES
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.contracts.knowledge.recall import Plane, RecallHit
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import FactId, TurnId, is_id
-from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Document, Ref, require_ref
 from elytron_core.scope import Scope

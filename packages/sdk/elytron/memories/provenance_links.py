@@ -7,7 +7,7 @@ from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron_core import limits
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes import continuity, long_term, notes, procedural, transcript
+from elytron_core.planes.conversation import continuity, transcript
 from elytron_core.planes.derived_refs import (
     DERIVED_REFS,
     DerivedMemoryPlane,
@@ -16,6 +16,7 @@ from elytron_core.planes.derived_refs import (
     cited_turn,
     derived_key,
 )
+from elytron_core.planes.knowledge import long_term, notes, procedural
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Document, Ref
 

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 from elytron.context import OperationContext
 from elytron.documents.plane_documents import id_of
-from elytron_core.contracts.records import RecordItem
+from elytron_core.contracts.knowledge.records import RecordItem
 from elytron_core.ids import SpaceId
-from elytron_core.planes.long_term import Privacy
-from elytron_core.planes.records import RECORDS, Record
+from elytron_core.planes.knowledge.long_term import Privacy
+from elytron_core.planes.knowledge.records import RECORDS, Record
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Document, Ref

@@ -7,7 +7,7 @@ from elytron.documents.change_set import Changes
 from elytron_core import limits
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
-from elytron_core.planes.procedural import SKILLS, Skill, SkillState
+from elytron_core.planes.knowledge.procedural import SKILLS, Skill, SkillState
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.skills.likeness import Looks
 from elytron_core.ports.store import Action, Document, Ref

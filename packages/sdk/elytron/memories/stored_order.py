@@ -11,7 +11,8 @@ from elytron.context import OperationContext
 from elytron.documents.plane_documents import at_of, kept, title_of
 from elytron_core import limits
 from elytron_core.ids import SpaceId
-from elytron_core.planes import long_term, procedural, transcript
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.ports.store import Action, Document, JournalEntry
 
 _PAGE = 256

@@ -7,10 +7,11 @@ from elytron.documents.change_set import Changes
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes import learning_rules, long_term, transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.planes.derived_refs import cited_turn
-from elytron_core.planes.learning_rules import TOMBSTONES, Learning, Tombstone
-from elytron_core.planes.long_term import Kind
+from elytron_core.planes.knowledge import learning_rules, long_term
+from elytron_core.planes.knowledge.learning_rules import TOMBSTONES, Learning, Tombstone
+from elytron_core.planes.knowledge.long_term import Kind
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission.learning_rules import plain_content, sentences, telling
 from elytron_core.ports import store_pages

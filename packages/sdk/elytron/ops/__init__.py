@@ -1,19 +1,28 @@
 """The operations, by family. Each reads, asks a policy, commits at most one batch, and reports."""
 
-from elytron.ops.archive import export, import_archive
-from elytron.ops.candidates import list_candidates, merge_facts, resolve_candidate
-from elytron.ops.continuity import export_continuity, import_continuity, read_continuity
-from elytron.ops.control import correct, erase, forget
-from elytron.ops.embedding import embed, switch_model
-from elytron.ops.erasures import apply_erasures, keep_erasures
-from elytron.ops.facts import change_fact, forget_facts, get_fact, list_facts, set_learning
-from elytron.ops.inspection import inspect, replay
-from elytron.ops.maintenance import cancel_job, list_jobs, retry_job
-from elytron.ops.platform import capabilities
-from elytron.ops.projection import project
-from elytron.ops.read import get, history, list_memories
-from elytron.ops.recall import recall
-from elytron.ops.records import (
+from elytron.ops.admin.archive import export, import_archive
+from elytron.ops.admin.embedding import embed, switch_model
+from elytron.ops.admin.erasures import apply_erasures, keep_erasures
+from elytron.ops.admin.inspection import inspect, replay
+from elytron.ops.admin.maintenance import cancel_job, list_jobs, retry_job
+from elytron.ops.admin.platform import capabilities
+from elytron.ops.admin.runtime_lifecycle import close, recover
+from elytron.ops.admin.spaces import list_spaces
+from elytron.ops.conversation.candidates import list_candidates, merge_facts, resolve_candidate
+from elytron.ops.conversation.continuity import export_continuity, import_continuity, read_continuity
+from elytron.ops.conversation.projection import project
+from elytron.ops.conversation.transcript import (
+    commit_transcript,
+    export_transcript,
+    repair_transcript,
+    replay_transcript,
+    request_transcript_lifecycle,
+)
+from elytron.ops.conversation.write import write
+from elytron.ops.knowledge.control import correct, erase, forget
+from elytron.ops.knowledge.facts import change_fact, forget_facts, get_fact, list_facts, set_learning
+from elytron.ops.knowledge.recall import recall
+from elytron.ops.knowledge.records import (
     delete_record,
     get_record,
     list_record_namespaces,
@@ -21,8 +30,7 @@ from elytron.ops.records import (
     record_history,
     search_records,
 )
-from elytron.ops.runtime_lifecycle import close, recover
-from elytron.ops.skills import (
+from elytron.ops.knowledge.skills import (
     add_agent_skill_dir,
     delete_runtime_skill,
     edit_runtime_skill,
@@ -32,22 +40,14 @@ from elytron.ops.skills import (
     record_skill_reuse,
     set_runtime_skill_enabled,
 )
-from elytron.ops.spaces import list_spaces
-from elytron.ops.subjects import read_garden, read_subjects
+from elytron.ops.knowledge.subjects import read_garden, read_subjects
+from elytron.ops.read import get, history, list_memories
 from elytron.ops.tools import (
     delete_agent_tool_registry,
     get_agent_tool_registry,
     list_agent_tool_registries,
     upsert_agent_tool_registry,
 )
-from elytron.ops.transcript import (
-    commit_transcript,
-    export_transcript,
-    repair_transcript,
-    replay_transcript,
-    request_transcript_lifecycle,
-)
-from elytron.ops.write import write
 
 __all__ = [
     "add_agent_skill_dir",

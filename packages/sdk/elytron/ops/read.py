@@ -28,7 +28,7 @@ from elytron.recall.filters import (
 from elytron.state.space_records import REF
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import (
+from elytron_core.contracts.knowledge.control import (
     Hidden,
     HistoryEvent,
     HistoryItem,
@@ -39,16 +39,12 @@ from elytron_core.contracts.control import (
     MemoryListReport,
     MemoryListRequest,
 )
-from elytron_core.contracts.recall import Plane, RecallFilters, RecallHit
+from elytron_core.contracts.knowledge.recall import Plane, RecallFilters, RecallHit
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes import (
-    candidates,
-    long_term,
-    procedural,
-    transcript,
-)
-from elytron_core.planes.audit import WHOLE_SPACE, AuditTrail
+from elytron_core.planes.admin.audit import WHOLE_SPACE, AuditTrail
+from elytron_core.planes.conversation import candidates, transcript
+from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import Scope

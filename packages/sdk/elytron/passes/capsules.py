@@ -1,13 +1,13 @@
 """What finished or standing work leaves behind: a procedure to follow again, and a capsule to take it up by."""
 
-from elytron.ops.write import write
+from elytron.ops.conversation.write import write
 from elytron.passes.pass_context import Work, ended, skipped
 from elytron_core import limits
-from elytron_core.contracts.candidates import CandidatesWrite
-from elytron_core.contracts.maintenance import PassOutcome
+from elytron_core.contracts.admin.maintenance import PassOutcome
+from elytron_core.contracts.conversation.candidates import CandidatesWrite
+from elytron_core.contracts.conversation.write import MemoryWriteRequest, Outcome
 from elytron_core.contracts.planes import CapsulesWrite
-from elytron_core.contracts.write import MemoryWriteRequest, Outcome
-from elytron_core.planes.jobs import Pass
+from elytron_core.planes.admin.jobs import Pass
 from elytron_core.policy.maintenance import due
 
 

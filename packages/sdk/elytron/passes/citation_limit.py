@@ -5,8 +5,8 @@ from elytron.memories.provenance_links import Resting, unlink_left
 from elytron.passes.pass_context import Work
 from elytron.writes.settlement import Settled, settle
 from elytron_core import limits
-from elytron_core.planes import long_term
 from elytron_core.planes.derived_refs import DerivedMemoryPlane
+from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action

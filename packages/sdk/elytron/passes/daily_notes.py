@@ -8,11 +8,12 @@ from elytron.writes.commit import commit
 from elytron.writes.conversation_planes import plan_drawn_notes
 from elytron.writes.settlement import Settled, settle
 from elytron_core import limits
+from elytron_core.contracts.conversation.write import MemoryWriteRequest
 from elytron_core.contracts.planes import NotesWrite
-from elytron_core.contracts.write import MemoryWriteRequest
 from elytron_core.ids import TurnId
-from elytron_core.planes import jobs, transcript
-from elytron_core.planes.jobs import Maintained
+from elytron_core.planes.admin import jobs
+from elytron_core.planes.admin.jobs import Maintained
+from elytron_core.planes.conversation import transcript
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.extraction import daily_notes
 from elytron_core.ports.store import Action, Ref

@@ -2,15 +2,15 @@
 
 from typing import Literal
 
-from elytron.ops.write import write
+from elytron.ops.conversation.write import write
 from elytron.passes.pass_context import NEEDS_MODEL, Work, ended, skipped
 from elytron_core import limits
-from elytron_core.contracts.maintenance import PassOutcome
+from elytron_core.contracts.admin.maintenance import PassOutcome
+from elytron_core.contracts.conversation.write import MemoryWriteRequest
 from elytron_core.contracts.planes import ExecutionDraft, ExecutionWrite
-from elytron_core.contracts.write import MemoryWriteRequest
 from elytron_core.model import Value
-from elytron_core.planes.execution import ExecutionStatus
-from elytron_core.planes.jobs import Pass
+from elytron_core.planes.admin.jobs import Pass
+from elytron_core.planes.conversation.execution import ExecutionStatus
 from elytron_core.policy.extraction import prompts
 from elytron_core.policy.maintenance import due
 

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from elytron.memories.tombstones import read_learning
-from elytron.ops.write import write
+from elytron.ops.conversation.write import write
 from elytron.passes.pass_context import (
     NEEDS_MODEL,
     KnownTurn,
@@ -15,14 +15,15 @@ from elytron.passes.pass_context import (
     skipped,
 )
 from elytron_core import limits
-from elytron_core.contracts.candidates import CandidatesWrite
-from elytron_core.contracts.maintenance import Extraction, PassOutcome, PassStatus
+from elytron_core.contracts.admin.maintenance import Extraction, PassOutcome, PassStatus
+from elytron_core.contracts.conversation.candidates import CandidatesWrite
+from elytron_core.contracts.conversation.write import MemoryWriteRequest
 from elytron_core.contracts.modes import Pressure
-from elytron_core.contracts.write import MemoryWriteRequest
 from elytron_core.errors import IdempotencyConflict, ModelRefused
-from elytron_core.planes import long_term, transcript
-from elytron_core.planes.candidates import CandidateDraft
-from elytron_core.planes.jobs import Pass
+from elytron_core.planes.admin.jobs import Pass
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.conversation.candidates import CandidateDraft
+from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.roles import Role
 from elytron_core.policy.admission.learning_rules import is_paused
 from elytron_core.policy.extraction import model_facts

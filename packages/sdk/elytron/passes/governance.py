@@ -1,25 +1,25 @@
 """Governance without a model: what has outlived its time, how skills served, and the space's upkeep."""
 
-from elytron.ops.candidates import merge_facts
-from elytron.ops.control import retire
-from elytron.ops.skills import govern_runtime_skills
-from elytron.ops.write import write
+from elytron.ops.conversation.candidates import merge_facts
+from elytron.ops.conversation.write import write
+from elytron.ops.knowledge.control import retire
+from elytron.ops.knowledge.skills import govern_runtime_skills
 from elytron.passes.citation_limit import trim_evidence
 from elytron.passes.daily_notes import draw_notes
 from elytron.passes.expiry import remove_expired
 from elytron.passes.pass_context import Work, ended, skipped
-from elytron.writes.fact_uses import keep_uses
-from elytron.writes.skill_reuse import record_reuse
+from elytron.writes.knowledge.fact_uses import keep_uses
+from elytron.writes.knowledge.skill_reuse import record_reuse
 from elytron_core import limits
 from elytron_core.clock import DAY_MS
-from elytron_core.contracts.candidates import MemoryMergeRequest
-from elytron_core.contracts.control import MemoryForgetRequest
-from elytron_core.contracts.maintenance import PassOutcome
+from elytron_core.contracts.admin.maintenance import PassOutcome
+from elytron_core.contracts.conversation.candidates import MemoryMergeRequest
+from elytron_core.contracts.conversation.write import MemoryWriteRequest
+from elytron_core.contracts.knowledge.control import MemoryForgetRequest
+from elytron_core.contracts.knowledge.skills import RuntimeSkillGovernRequest
 from elytron_core.contracts.planes import NoteDraft, NotesWrite
-from elytron_core.contracts.skills import RuntimeSkillGovernRequest
-from elytron_core.contracts.write import MemoryWriteRequest
-from elytron_core.planes import notes
-from elytron_core.planes.jobs import Pass
+from elytron_core.planes.admin.jobs import Pass
+from elytron_core.planes.knowledge import notes
 from elytron_core.policy.maintenance import due
 
 OUTLIVED = "nobody has confirmed it for as long as such facts live"

@@ -9,13 +9,15 @@ from elytron.documents.change_set import Changes
 from elytron.jobs.model_calls import Asker
 from elytron.writes.settlement import Settled, settle
 from elytron_core import limits
-from elytron_core.contracts.maintenance import Extraction, PassOutcome, PassStatus, SkillReuse
+from elytron_core.contracts.admin.maintenance import Extraction, PassOutcome, PassStatus, SkillReuse
+from elytron_core.contracts.conversation.write import WriteDecision
 from elytron_core.contracts.modes import Pressure
-from elytron_core.contracts.write import WriteDecision
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import Value
-from elytron_core.planes import execution, jobs, long_term, summaries, transcript
-from elytron_core.planes.jobs import NOTHING, Maintained, Pass, Spent
+from elytron_core.planes.admin import jobs
+from elytron_core.planes.admin.jobs import NOTHING, Maintained, Pass, Spent
+from elytron_core.planes.conversation import execution, summaries, transcript
+from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.models import Said, Speaker
 from elytron_core.ports.store import Action, Ref

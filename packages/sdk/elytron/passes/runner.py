@@ -8,8 +8,8 @@ from elytron.passes.extraction import extract
 from elytron.passes.governance import govern, keep_house, note_reuse
 from elytron.passes.pass_context import Work
 from elytron.passes.summary import sum_up
-from elytron_core.contracts.maintenance import PassOutcome
-from elytron_core.planes.jobs import Pass
+from elytron_core.contracts.admin.maintenance import PassOutcome
+from elytron_core.planes.admin.jobs import Pass
 
 PASSES: dict[Pass, Callable[[Work], Awaitable[PassOutcome]]] = {
     Pass.SUMMARY: sum_up,

@@ -1,15 +1,15 @@
 """The summary of a conversation, renewed by the model when enough was said since."""
 
-from elytron.ops.write import write
+from elytron.ops.conversation.write import write
 from elytron.passes.pass_context import NEEDS_MODEL, KnownTurn, Work, ended, skipped
 from elytron_core import limits
-from elytron_core.contracts.maintenance import PassOutcome
+from elytron_core.contracts.admin.maintenance import PassOutcome
+from elytron_core.contracts.conversation.write import MemoryWriteRequest
 from elytron_core.contracts.planes import SummaryDraft, SummaryWrite
-from elytron_core.contracts.write import MemoryWriteRequest
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
-from elytron_core.planes import transcript
-from elytron_core.planes.jobs import Pass
+from elytron_core.planes.admin.jobs import Pass
+from elytron_core.planes.conversation import transcript
 from elytron_core.policy.extraction import prompts
 from elytron_core.policy.maintenance import due
 

@@ -6,9 +6,9 @@ from functools import cache
 from elytron.context import OperationContext
 from elytron.recall.filters import wants
 from elytron.state.tools import NO_TOOLS
-from elytron_core.contracts.projection import MemoryProjectionRequest
-from elytron_core.contracts.recall import MemoryRecallRequest, Plane, RecallFilters
-from elytron_core.contracts.skills import AgentSkillHit
+from elytron_core.contracts.conversation.projection import MemoryProjectionRequest
+from elytron_core.contracts.knowledge.recall import MemoryRecallRequest, Plane, RecallFilters
+from elytron_core.contracts.knowledge.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, ToolExperienceStatus
 from elytron_core.policy.projection.builder import HostHint
 from elytron_core.policy.ranking.agent_skills import score_agent_skills

@@ -7,8 +7,8 @@ from elytron.context import OperationContext
 from elytron.recall.filters import wants
 from elytron.recall.retrieval import index_filters
 from elytron_core import limits
-from elytron_core.contracts.projection import MemoryProjectionRequest
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.conversation.projection import MemoryProjectionRequest
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.ids import TurnId
 from elytron_core.planes.evidence import Trust
 from elytron_core.policy.extraction import instructions

@@ -8,12 +8,13 @@ from elytron.context import OperationContext
 from elytron.documents.planes import OF_CONVERSATIONS
 from elytron.recall.filters import fact_passes, skill_passes, wants
 from elytron_core import limits
-from elytron_core.contracts.projection import MemoryProjectionRequest, PrivateContext
-from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.contracts.conversation.projection import MemoryProjectionRequest, PrivateContext
+from elytron_core.contracts.knowledge.recall import Plane, RecallHit
 from elytron_core.ids import FactId
-from elytron_core.planes import continuity, execution, garden, long_term, procedural, subjects, summaries
+from elytron_core.planes.conversation import continuity, execution, summaries
 from elytron_core.planes.evidence import Trust
-from elytron_core.planes.garden import GardenRole
+from elytron_core.planes.knowledge import garden, long_term, procedural, subjects
+from elytron_core.planes.knowledge.garden import GardenRole
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.continuity import capsules as capsule_policy
 from elytron_core.policy.maintenance.due import BUDGETS

@@ -3,9 +3,10 @@
 from elytron.documents.plane_documents import KeptMemory, is_expired, is_forgotten
 from elytron.documents.planes import ASKED, OF_CONVERSATIONS, KeptRecallable
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane, RecallFilters
-from elytron_core.planes import continuity, long_term, procedural, records, transcript
+from elytron_core.contracts.knowledge.recall import Plane, RecallFilters
+from elytron_core.planes.conversation import continuity, transcript
 from elytron_core.planes.evidence import Trust
+from elytron_core.planes.knowledge import long_term, procedural, records
 from elytron_core.policy.query import metadata_conditions
 
 _UNASKED = tuple(plane for plane in Plane if plane not in ASKED)

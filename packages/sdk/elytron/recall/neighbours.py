@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from elytron.context import OperationContext
-from elytron_core.contracts.recall import NearbyTurn, Plane, RecallHit
+from elytron_core.contracts.knowledge.recall import NearbyTurn, Plane, RecallHit
 from elytron_core.ids import TurnId
-from elytron_core.planes import transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope
 from elytron_index import UnitView

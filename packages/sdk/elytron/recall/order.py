@@ -10,9 +10,9 @@ from elytron.documents.hits import fact_hit, scored
 from elytron.indexing.parse_cache import ReadTurn
 from elytron.recall.answer_scores import answer_scores
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.contracts.knowledge.recall import Plane, RecallHit
 from elytron_core.ids import TurnId
-from elytron_core.planes import transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.policy.ranking import intent, weights
 from elytron_core.policy.ranking.facts import ScoredFact
 from elytron_core.ports.store import Document, Ref

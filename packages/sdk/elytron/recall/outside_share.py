@@ -6,7 +6,7 @@ places are the most that text from outside takes while there is other text, and 
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.contracts.knowledge.recall import Plane, RecallHit
 from elytron_core.planes.evidence import Trust
 
 RUN = 4

@@ -4,7 +4,7 @@ from elytron.context import OperationContext
 from elytron.indexing.override_units import COVERED, SESSION
 from elytron.recall.order import turns_of
 from elytron.recall.retrieval import asked_of_index
-from elytron_core.contracts.recall import Diversity
+from elytron_core.contracts.knowledge.recall import Diversity
 from elytron_core.ids import SpaceId
 from elytron_core.policy.query import question as query_question
 from elytron_core.text import similarity

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from elytron.context import OperationContext
 from elytron_core import limits
-from elytron_core.contracts.recall import RecallHit, RerankUse
+from elytron_core.contracts.knowledge.recall import RecallHit, RerankUse
 from elytron_core.errors import ModelRefused, ModelUnavailable
 
 

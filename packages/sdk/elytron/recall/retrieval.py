@@ -20,10 +20,11 @@ from elytron.recall.shown_hits import shown_hits
 from elytron.transcript.recent_talk import recent_talk
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Diversity, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
+from elytron_core.contracts.knowledge.recall import Diversity, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
 from elytron_core.ids import SkillId, SpaceId
-from elytron_core.planes import procedural, transcript
-from elytron_core.planes.long_term import topic_key
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import procedural
+from elytron_core.planes.knowledge.long_term import topic_key
 from elytron_core.policy.query import question as query_question
 from elytron_core.policy.ranking import intent as ranking_intent
 from elytron_core.policy.ranking import weights

@@ -8,7 +8,7 @@ from elytron.recall.order import Ranked, hits_of, turns_of
 from elytron.recall.outside_share import is_crowded, once, shared
 from elytron.recall.sentence_scores import CLOSER
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import RecallHit
+from elytron_core.contracts.knowledge.recall import RecallHit
 from elytron_core.planes.evidence import Trust
 from elytron_core.policy.ranking.latest_answer import WINDOW
 from elytron_core.scope import Scope

@@ -10,8 +10,8 @@ from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory,
 from elytron.recall.filters import asked_planes, fact_passes, kept_passes, message_passes, skill_passes
 from elytron.recall.retrieval import Placed
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Absence, MemoryRecallRequest, RecallFilters, RecallHit, WhyNot
-from elytron_core.planes import long_term
+from elytron_core.contracts.knowledge.recall import Absence, MemoryRecallRequest, RecallFilters, RecallHit, WhyNot
+from elytron_core.planes.knowledge import long_term
 from elytron_core.scope import Scope
 
 

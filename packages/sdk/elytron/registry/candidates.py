@@ -3,9 +3,10 @@
 from elytron import ops
 from elytron.flows.profile import profile
 from elytron.registry.operation import AnyOperation, Grave, Operation, Repeat
-from elytron_core.contracts import candidates, continuity, facts, subjects
-from elytron_core.planes.learning_rules import LearningAction
-from elytron_core.planes.long_term import Privacy
+from elytron_core.contracts.conversation import candidates, continuity
+from elytron_core.contracts.knowledge import facts, subjects
+from elytron_core.planes.knowledge.learning_rules import LearningAction
+from elytron_core.planes.knowledge.long_term import Privacy
 
 _DISCLOSING = {"action": frozenset({facts.FactAction.CHANGE_PRIVACY.value})}
 _OPENED = {"privacy": frozenset({Privacy.PUBLIC.value, Privacy.SHARED.value})}

@@ -2,7 +2,7 @@
 
 from elytron import ops
 from elytron.registry.operation import AnyOperation, Operation, Role
-from elytron_core.contracts import embedding
+from elytron_core.contracts.admin import embedding
 
 EMBEDDING: tuple[AnyOperation, ...] = (
     Operation("embed", embedding.MemoryEmbedRequest, embedding.MemoryEmbedReport, ops.embed,

@@ -3,7 +3,9 @@
 from elytron import ops
 from elytron.flows.inspection import inspect
 from elytron.registry.operation import AnyOperation, Grave, Operation, Repeat, Role
-from elytron_core.contracts import archive, control, erasures, inspection, projection, recall, write
+from elytron_core.contracts.admin import archive, erasures, inspection
+from elytron_core.contracts.conversation import projection, write
+from elytron_core.contracts.knowledge import control, recall
 
 EVERYDAY: tuple[AnyOperation, ...] = (
     Operation("write", write.MemoryWriteRequest, write.MemoryWriteReport, ops.write,

@@ -5,7 +5,7 @@ from elytron.flows.finalize_turn import finalize_turn_and_maintain
 from elytron.flows.job_runs import run_jobs
 from elytron.flows.maintenance import maintain
 from elytron.registry.operation import AnyOperation, Operation, Repeat
-from elytron_core.contracts import maintenance
+from elytron_core.contracts.admin import maintenance
 
 MAINTAINING: tuple[AnyOperation, ...] = (
     Operation("finalize_turn_and_maintain", maintenance.MemoryFinalizeTurnRequest, maintenance.MemoryFinalizeTurnReport,

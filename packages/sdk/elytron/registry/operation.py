@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from elytron.context import OperationContext
-from elytron_core.contracts.inspection import MemoryCloseRequest
+from elytron_core.contracts.admin.inspection import MemoryCloseRequest
 from elytron_core.model import Request, Value
 
 RequestT = TypeVar("RequestT", bound=Request | MemoryCloseRequest)

@@ -2,7 +2,7 @@
 
 from elytron import ops
 from elytron.registry.operation import AnyOperation, Operation, Role
-from elytron_core.contracts import platform, spaces
+from elytron_core.contracts.admin import platform, spaces
 
 PLATFORM: tuple[AnyOperation, ...] = (
     Operation("capabilities", platform.MemoryCapabilitiesRequest, platform.MemoryCapabilityCatalog, ops.capabilities,

@@ -2,7 +2,7 @@
 
 from elytron import ops
 from elytron.registry.operation import AnyOperation, Operation, Repeat
-from elytron_core.contracts import records
+from elytron_core.contracts.knowledge import records
 
 RECORDS: tuple[AnyOperation, ...] = (
     Operation("put_record", records.RecordPutRequest, records.RecordPutReport, ops.put_record,

@@ -2,7 +2,7 @@
 
 from elytron import ops
 from elytron.registry.operation import AnyOperation, Grave, Operation, Repeat, Role
-from elytron_core.contracts import skills
+from elytron_core.contracts.knowledge import skills
 
 SKILLS: tuple[AnyOperation, ...] = (
     Operation("list_runtime_skills", skills.RuntimeSkillListRequest, skills.RuntimeSkillListReport,

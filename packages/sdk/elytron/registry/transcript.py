@@ -2,7 +2,7 @@
 
 from elytron import ops
 from elytron.registry.operation import AnyOperation, Grave, Operation, Repeat
-from elytron_core.contracts import transcript
+from elytron_core.contracts.conversation import transcript
 
 _DELETING = {"transition": frozenset({transcript.TranscriptLifecycleTransition.DELETE_RAW.value})}
 _RAW = {"view": frozenset({transcript.TranscriptReplayView.RAW_OWNER_ONLY.value})}

@@ -8,7 +8,7 @@ from elytron.remote.address import Address
 from elytron.remote.sse import items
 from elytron.remote.wire import Begun, Call, ReportT, report_of, told_of, unreachable
 from elytron_core import limits
-from elytron_core.contracts.events import EventId, StreamItem
+from elytron_core.contracts.admin.events import EventId, StreamItem
 from elytron_core.errors import ElytronError, LimitExceeded, MissingExtra, Unsupported
 from elytron_core.model import Value
 from elytron_core.scope import Scope

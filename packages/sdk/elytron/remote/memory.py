@@ -13,8 +13,8 @@ from elytron.remote.retry import pause_s
 from elytron.remote.wire import Begun, Call, Transport, call_of, report_of, space_of
 from elytron.sync_runtime import BlockingMemory
 from elytron_core import limits
-from elytron_core.contracts.events import EventId, Gap, GapReason, JournalEvent
-from elytron_core.contracts.inspection import (
+from elytron_core.contracts.admin.events import EventId, Gap, GapReason, JournalEvent
+from elytron_core.contracts.admin.inspection import (
     LedgerOrder,
     MemoryCloseRequest,
     MemoryLifecycleReport,

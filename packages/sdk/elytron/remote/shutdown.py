@@ -3,7 +3,7 @@
 from elytron.remote.address import Address
 from elytron.remote.http import HttpTransport
 from elytron_core import limits
-from elytron_core.contracts.shutdown import ShutdownReport, ShutdownRequest
+from elytron_core.contracts.admin.shutdown import ShutdownReport, ShutdownRequest
 
 
 async def shut_down(address: Address, /, *, reason: str = "") -> ShutdownReport:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterable, AsyncIterator
 from pydantic import TypeAdapter, ValidationError
 
 from elytron.remote.wire import Begun, told_of
-from elytron_core.contracts.events import StreamItem
+from elytron_core.contracts.admin.events import StreamItem
 from elytron_core.errors import Unsupported
 
 _ITEM: TypeAdapter[StreamItem] = TypeAdapter(StreamItem)

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from elytron.remote.address import Address
 from elytron.remote.wire import Begun, Call, report_of, told_of, unreachable
 from elytron_core import limits
-from elytron_core.contracts.events import (
+from elytron_core.contracts.admin.events import (
     CloseCode,
     ErrorEvent,
     EventId,

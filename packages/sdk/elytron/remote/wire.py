@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import ConfigDict, Field, ValidationError
 
 from elytron.registry import AnyOperation
-from elytron_core.contracts.events import EventId, StreamItem
+from elytron_core.contracts.admin.events import EventId, StreamItem
 from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.errors import ElytronError, Unreachable, Unsupported
 from elytron_core.errors.from_wire import error_of

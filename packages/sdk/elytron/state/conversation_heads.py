@@ -6,7 +6,7 @@ from typing import NamedTuple
 from elytron_core import limits
 from elytron_core.caches.lru import LruCache
 from elytron_core.ids import ConversationTag, SpaceId
-from elytron_core.planes import transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Ref, Require, Store
 from elytron_core.scope import ConversationKey

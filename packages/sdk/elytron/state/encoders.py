@@ -7,7 +7,7 @@ from elytron.state.embedder_calls import embed_query
 from elytron_core import limits
 from elytron_core.caches.lru import LruCache
 from elytron_core.clock import Clock
-from elytron_core.contracts.recall import VectorUse
+from elytron_core.contracts.knowledge.recall import VectorUse
 from elytron_core.errors import ElytronError, ModelError
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import SpaceRecord

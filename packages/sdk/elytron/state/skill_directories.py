@@ -17,7 +17,12 @@ from pathlib import Path
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.skills import AgentSkillDirectoryReport, AgentSkillSummary, SkippedPath, SkipReason
+from elytron_core.contracts.knowledge.skills import (
+    AgentSkillDirectoryReport,
+    AgentSkillSummary,
+    SkippedPath,
+    SkipReason,
+)
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.policy.skills import front_matter
 

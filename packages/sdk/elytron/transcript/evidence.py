@@ -6,9 +6,7 @@ from typing import Final, TypeVar
 
 from elytron.context import OperationContext
 from elytron_core import limits
-from elytron_core.contracts.planes import CapsuleDraft, CapsulesWrite, NotesWrite
-from elytron_core.contracts.recall import Plane
-from elytron_core.contracts.write import (
+from elytron_core.contracts.conversation.write import (
     FactDraft,
     LongTermExtraction,
     MemoryWrite,
@@ -17,10 +15,13 @@ from elytron_core.contracts.write import (
     Verdict,
     WriteDecision,
 )
+from elytron_core.contracts.knowledge.recall import Plane
+from elytron_core.contracts.planes import CapsuleDraft, CapsulesWrite, NotesWrite
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.planes import long_term, transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.planes.derived_refs import cited_turn, cites_transcript
+from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.roles import Role
 from elytron_core.policy.admission import candidates, rules
 from elytron_core.ports.store import Document, Ref

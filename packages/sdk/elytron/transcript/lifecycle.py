@@ -13,21 +13,22 @@ from elytron.state.conflict_retry import Race
 from elytron.state.space_records import opening_changes
 from elytron.transcript.clipper import Clipper
 from elytron_core import limits
-from elytron_core.contracts.transcript import (
+from elytron_core.contracts.conversation.transcript import (
     DerivedMemoryLink,
     MemoryTranscriptLifecycleReport,
     MemoryTranscriptLifecycleRequest,
     TranscriptRedactionReason,
     TranscriptRedactionReportItem,
 )
-from elytron_core.contracts.transcript import TranscriptLifecycleTransition as Transition
+from elytron_core.contracts.conversation.transcript import TranscriptLifecycleTransition as Transition
 from elytron_core.errors import Conflict
 from elytron_core.ids import ConversationTag, TurnId
-from elytron_core.planes import jobs, transcript
-from elytron_core.planes.attributes import TURN_ATTRIBUTES, AttributePolicy, TurnAttribute
-from elytron_core.planes.audit import AuditAction, AuditEvent
+from elytron_core.planes.admin import jobs
+from elytron_core.planes.admin.audit import AuditAction, AuditEvent
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.conversation.attributes import TURN_ATTRIBUTES, AttributePolicy, TurnAttribute
+from elytron_core.planes.conversation.host_refs import HostOpaqueRef
 from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryRef
-from elytron_core.planes.host_refs import HostOpaqueRef
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.transcript.lifecycle import turned
 from elytron_core.policy.transcript.view_cut import cut_refs

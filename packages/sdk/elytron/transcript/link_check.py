@@ -6,13 +6,13 @@ from elytron.memories.chat_aliases import meant
 from elytron.memories.provenance_links import target_of
 from elytron.transcript.clipper import Clipper
 from elytron_core import limits
-from elytron_core.contracts.transcript import MemoryTranscriptRepairReport
+from elytron_core.contracts.conversation.transcript import MemoryTranscriptRepairReport
 from elytron_core.errors import SealBroken, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.planes.attributes import TURN_ATTRIBUTES
+from elytron_core.planes.conversation.attributes import TURN_ATTRIBUTES
+from elytron_core.planes.conversation.transcript import TURNS
 from elytron_core.planes.derived_refs import DERIVED_REFS
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.planes.transcript import TURNS
 from elytron_core.policy.integrity.links import Links
 from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope

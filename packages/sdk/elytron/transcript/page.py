@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from elytron.context import OperationContext
 from elytron.documents.cursor import CursorForm
 from elytron.memories.chat_aliases import Meant, meant
+from elytron_core.contracts.conversation.transcript import RedactedTranscriptSlice, TranscriptReplayView
 from elytron_core.contracts.scope_fields import Clip, ClipReason
-from elytron_core.contracts.transcript import RedactedTranscriptSlice, TranscriptReplayView
 from elytron_core.ids import ConversationTag, SpaceId, TurnId
-from elytron_core.planes import transcript
-from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute
-from elytron_core.planes.transcript import AliasTrust
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.conversation.attributes import TURN_ATTRIBUTES, TurnAttribute
+from elytron_core.planes.conversation.transcript import AliasTrust
 from elytron_core.policy.transcript.view_cut import cut
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Ref

@@ -3,7 +3,7 @@
 from typing import Final
 
 from elytron.context import OperationContext
-from elytron_core.planes import transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.scope import ConversationKey, Scope
 

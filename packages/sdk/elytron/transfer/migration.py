@@ -10,7 +10,7 @@ from elytron_core.clock import Clock
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, NotFound, SpaceIncomplete, SpaceInUse
 from elytron_core.ids import Ids, RandomIds, SpaceId
 from elytron_core.model import Value
-from elytron_core.planes import gateway
+from elytron_core.planes.admin import gateway
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.ports import store_pages
 from elytron_core.ports.keys import KeyProvider

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Committed, Document, Ref, Store
-from elytron_store.wrapper import PassingStore
+from elytron_store.wrappers.wrapper import PassingStore
 
 
 class RehearsalStore(PassingStore):

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from elytron_core.contracts.write import FactDraft, RuntimeSkillWrite, WriteDecision
+from elytron_core.contracts.conversation.write import FactDraft, RuntimeSkillWrite, WriteDecision
 from elytron_core.ids import TurnId
-from elytron_core.planes import transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.planes.derived_refs import cited_turn
 
 

@@ -17,12 +17,12 @@ from elytron.transfer.archive import DOCUMENTS, JOURNAL, ArchiveReader
 from elytron.transfer.rehearsal import RehearsalStore
 from elytron.transfer.renamed_turns import RenamedTurns, TurnSource
 from elytron.transfer.space_fill import BATCH, fill, take_over
-from elytron.writes.facts import draft_of, write_facts
-from elytron.writes.records import bring_records
-from elytron.writes.skills import write_skills
+from elytron.writes.knowledge.facts import draft_of, write_facts
+from elytron.writes.knowledge.records import bring_records
+from elytron.writes.knowledge.skills import write_skills
 from elytron.writes.transcripts import ChangedTurn, write_turns
-from elytron_core.contracts.archive import ArchiveWord, ImportMode, MemoryImportReport
-from elytron_core.contracts.write import (
+from elytron_core.contracts.admin.archive import ArchiveWord, ImportMode, MemoryImportReport
+from elytron_core.contracts.conversation.write import (
     FactDraft,
     LongTermExtraction,
     MemoryWriteReport,
@@ -35,14 +35,15 @@ from elytron_core.contracts.write import (
 )
 from elytron_core.errors import Conflict, InvalidInput, SpaceInUse, UnreadableFile
 from elytron_core.ids import RandomIds, SpaceId, TurnId
-from elytron_core.planes import long_term, procedural, records, transcript
-from elytron_core.planes.gateway import WITH_BLOBS
+from elytron_core.planes.admin.gateway import WITH_BLOBS
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import long_term, procedural, records
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.policy.admission.source_trust import as_claims
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Batch, Document, Entry, JournalEntry, Put, Ref
 from elytron_core.scope import ConversationKey, Scope
-from elytron_store.quota import QuotaStore
+from elytron_store.wrappers.quota import QuotaStore
 
 TURNS_PER_WRITE = 200
 _HOLDS = (

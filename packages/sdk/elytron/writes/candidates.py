@@ -11,14 +11,12 @@ from elytron.memories.provenance_links import Resting, link, link_written
 from elytron.transcript.evidence import NOT_THERE, cited_messages
 from elytron.writes.commit import Planned, commit
 from elytron.writes.conversation_planes import plan_garden
-from elytron.writes.facts import plan_facts
-from elytron.writes.skills import plan_skills
+from elytron.writes.knowledge.facts import plan_facts
+from elytron.writes.knowledge.skills import plan_skills
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.candidates import CandidatesWrite
-from elytron_core.contracts.planes import GardenDraft, GardenWrite
-from elytron_core.contracts.recall import Plane
-from elytron_core.contracts.write import (
+from elytron_core.contracts.conversation.candidates import CandidatesWrite
+from elytron_core.contracts.conversation.write import (
     FactDraft,
     LongTermExtraction,
     MemoryWriteReport,
@@ -28,8 +26,10 @@ from elytron_core.contracts.write import (
     RuntimeSkillWrite,
     WriteDecision,
 )
-from elytron_core.planes import candidates, long_term, procedural
-from elytron_core.planes.candidates import (
+from elytron_core.contracts.knowledge.recall import Plane
+from elytron_core.contracts.planes import GardenDraft, GardenWrite
+from elytron_core.planes.conversation import candidates
+from elytron_core.planes.conversation.candidates import (
     Candidate,
     CandidateDraft,
     CandidateId,
@@ -42,6 +42,7 @@ from elytron_core.planes.candidates import (
     Verdict,
 )
 from elytron_core.planes.derived_refs import DerivedMemoryPlane
+from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission import candidates as admission_candidates
 from elytron_core.policy.admission import near_duplicates, rules

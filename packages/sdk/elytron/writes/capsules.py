@@ -7,12 +7,13 @@ from elytron.memories.provenance_links import Resting, unlink_left
 from elytron.writes.commit import Planned
 from elytron_core import limits
 from elytron_core.clock import Instant
+from elytron_core.contracts.conversation.write import Outcome, Verdict, WriteDecision
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.contracts.planes import CapsuleDraft, CapsulesWrite
-from elytron_core.contracts.recall import Plane
-from elytron_core.contracts.write import Outcome, Verdict, WriteDecision
-from elytron_core.planes import continuity, long_term
-from elytron_core.planes.continuity import CapsuleId, CapsuleState, ContinuityCapsule
+from elytron_core.planes.conversation import continuity
+from elytron_core.planes.conversation.continuity import CapsuleId, CapsuleState, ContinuityCapsule
 from elytron_core.planes.derived_refs import DerivedMemoryPlane
+from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.continuity import capsules as policy
 from elytron_core.ports.store import Action, Ref

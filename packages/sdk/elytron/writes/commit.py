@@ -11,7 +11,7 @@ from elytron.indexing.write_through import Fed
 from elytron.memories.provenance_links import link_written
 from elytron.state.conversation_heads import GrownHead
 from elytron.state.space_records import opening_changes
-from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest, Outcome, WriteDecision
+from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest, Outcome, WriteDecision
 from elytron_core.errors import Conflict, IdempotencyConflict
 from elytron_core.ids import SpaceId
 from elytron_core.model import Vouched

@@ -11,6 +11,7 @@ from elytron.memories.provenance_links import Resting, unlink_left
 from elytron.writes.commit import Planned
 from elytron_core import limits
 from elytron_core.clock import Instant, instant
+from elytron_core.contracts.conversation.write import Outcome, Verdict, WriteDecision
 from elytron_core.contracts.planes import (
     ExecutionWrite,
     GardenDraft,
@@ -19,11 +20,11 @@ from elytron_core.contracts.planes import (
     NotesWrite,
     SummaryWrite,
 )
-from elytron_core.contracts.write import Outcome, Verdict, WriteDecision
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import TurnId
-from elytron_core.planes import execution, garden, notes, summaries, transcript
+from elytron_core.planes.conversation import execution, summaries, transcript
 from elytron_core.planes.derived_refs import DerivedMemoryPlane, cited_turn
+from elytron_core.planes.knowledge import garden, notes
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission import own_output
 from elytron_core.policy.extraction import daily_notes

@@ -7,7 +7,8 @@ from elytron.context import OperationContext
 from elytron.writes.capsules import plan_capsules
 from elytron.writes.commit import Plan, commit
 from elytron.writes.conversation_planes import plan_execution, plan_garden, plan_notes, plan_summary
-from elytron.writes.subjects import plan_subjects
+from elytron.writes.knowledge.subjects import plan_subjects
+from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest, PlaneWrite
 from elytron_core.contracts.planes import (
     CapsulesWrite,
     ExecutionWrite,
@@ -16,7 +17,6 @@ from elytron_core.contracts.planes import (
     SubjectsWrite,
     SummaryWrite,
 )
-from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest, PlaneWrite
 from elytron_core.scope import Scope
 
 

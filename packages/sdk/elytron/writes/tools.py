@@ -6,9 +6,15 @@ from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import id_of
 from elytron.writes.commit import Planned, commit
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.conversation.write import (
+    MemoryWriteReport,
+    MemoryWriteRequest,
+    Outcome,
+    Verdict,
+    WriteDecision,
+)
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.contracts.tools import AgentToolUsageFeedback, AgentToolUsageFeedbackWrite, ExperienceDecision
-from elytron_core.contracts.write import MemoryWriteReport, MemoryWriteRequest, Outcome, Verdict, WriteDecision
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import EXPERIENCES, REGISTRIES, KeptRegistry, ToolExperience
 from elytron_core.policy.tools.experience import judge_feedback

@@ -12,8 +12,7 @@ from elytron.memories.chat_aliases import put_alias, read_alias
 from elytron.state.conversation_heads import GrownHead
 from elytron.writes.commit import Planned, commit
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane
-from elytron_core.contracts.write import (
+from elytron_core.contracts.conversation.write import (
     MemoryWriteReport,
     MemoryWriteRequest,
     Outcome,
@@ -22,12 +21,13 @@ from elytron_core.contracts.write import (
     Verdict,
     WriteDecision,
 )
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.errors import Conflict, InvalidInput, TurnConflict
 from elytron_core.gc_pause import Uncollected
 from elytron_core.ids import TurnId
 from elytron_core.model import Vouched
-from elytron_core.planes import transcript
-from elytron_core.planes.attributes import TURN_ATTRIBUTES, TurnAttribute, attribute_key
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.conversation.attributes import TURN_ATTRIBUTES, TurnAttribute, attribute_key
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import ConversationKey, Scope

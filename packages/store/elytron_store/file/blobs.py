@@ -19,10 +19,10 @@ from zlib import crc32
 from elytron_core import limits
 from elytron_core.canonical import checksum
 from elytron_core.errors import LimitExceeded, NotFound, StoreClosed, StoreCorrupt
-from elytron_store.file import places
-from elytron_store.file.failures import while_reading, while_writing
-from elytron_store.file.locks import locked, try_lock
-from elytron_store.file.places import Places
+from elytron_store.file.disk import places
+from elytron_store.file.disk.failures import while_reading, while_writing
+from elytron_store.file.disk.locks import locked, try_lock
+from elytron_store.file.disk.places import Places
 from elytron_store.path_probe import is_folder
 
 _MAGIC = b"elyblob\x01"

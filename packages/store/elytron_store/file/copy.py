@@ -6,9 +6,9 @@ from elytron_core import limits
 from elytron_core.errors import StoreForeign
 from elytron_store import limits as store_limits
 from elytron_store import manifest
-from elytron_store.file.failures import while_reading
-from elytron_store.file.locks import locked
-from elytron_store.file.places import Places, create, make_folder, sync, sync_folder, write_all, write_file
+from elytron_store.file.disk.failures import while_reading
+from elytron_store.file.disk.locks import locked
+from elytron_store.file.disk.places import Places, create, make_folder, sync, sync_folder, write_all, write_file
 from elytron_store.manifest import Manifest
 from elytron_store.path_probe import is_folder, is_there
 

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from elytron_core.clock import Instant
 from elytron_core.errors import PermissionRefused, StoreForeign, StoreUnavailable
 from elytron_store import manifest
-from elytron_store.file import blobs, places
-from elytron_store.file.failures import ENGINE, FULL
-from elytron_store.file.locks import locked
-from elytron_store.file.places import Places
+from elytron_store.file import blobs
+from elytron_store.file.disk import places
+from elytron_store.file.disk.failures import ENGINE, FULL
+from elytron_store.file.disk.locks import locked
+from elytron_store.file.disk.places import Places
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest
 from elytron_store.path_probe import is_folder, is_there
 

@@ -10,8 +10,9 @@ from elytron_core.clock import Instant
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, JournalEntry, Ref
-from elytron_store.file import frame, places
+from elytron_store.file import frame
 from elytron_store.file.contents import Contents, Span, entries_of, read_sealed
+from elytron_store.file.disk import places
 from elytron_store.file.frame import Block, KeptAnswer, KeptDocument, KeptEntry, Record
 from elytron_store.file.log import Hole, Log
 

@@ -9,7 +9,7 @@ from typing import Self
 from elytron_core.errors import StoreCorrupt, StoreUnavailable
 from elytron_core.ports.store import Ref
 from elytron_store.file import frame
-from elytron_store.file.failures import while_reading
+from elytron_store.file.disk.failures import while_reading
 from elytron_store.file.frame import Block, Header
 from elytron_store.path_probe import is_folder
 

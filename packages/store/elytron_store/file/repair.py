@@ -9,12 +9,13 @@ from elytron_core import limits
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import CheckReport, Damage, Problem, Ref
-from elytron_store.file import blobs, frame, generation, places, quarantine
+from elytron_store.file import blobs, frame, generation
 from elytron_store.file.contents import Contents, Span, entries_of, read_sealed
-from elytron_store.file.failures import while_writing
-from elytron_store.file.locks import locked
+from elytron_store.file.disk import places, quarantine
+from elytron_store.file.disk.failures import while_writing
+from elytron_store.file.disk.locks import locked
+from elytron_store.file.disk.places import Places
 from elytron_store.file.log import Hole, Log
-from elytron_store.file.places import Places
 from elytron_store.ledger import Answered
 
 

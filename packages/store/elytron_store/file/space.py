@@ -14,15 +14,16 @@ from elytron_core.errors import Conflict, StoreBusy, StoreCorrupt, StoreFailed
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Batch, Committed, Document, Entry, Erased, Erasure, JournalEntry, Ref
 from elytron_store import document_checks
-from elytron_store.file import blobs, frame, generation, places, quarantine
+from elytron_store.file import blobs, frame, generation
 from elytron_store.file.blobs import BlobWriter
 from elytron_store.file.contents import Contents, Span, read_answer, read_document
-from elytron_store.file.failures import ENGINE, while_writing
+from elytron_store.file.disk import places, quarantine
+from elytron_store.file.disk.failures import ENGINE, while_writing
+from elytron_store.file.disk.locks import locked
+from elytron_store.file.disk.places import Places
 from elytron_store.file.frame import KeptAnswer, KeptDocument, KeptEntry, Record
 from elytron_store.file.generation import Frame
-from elytron_store.file.locks import locked
 from elytron_store.file.log import Log
-from elytron_store.file.places import Places
 from elytron_store.group_commit import Outcome
 from elytron_store.ledger import Stage
 from elytron_store.path_probe import is_folder, is_there

@@ -28,9 +28,9 @@ from elytron_store import limits as store_limits
 from elytron_store.file import folder as file_folder
 from elytron_store.file import repair as file_repair
 from elytron_store.file.blobs import BlobReader, BlobWriter
-from elytron_store.file.failures import ENGINE, while_reading
+from elytron_store.file.disk.failures import ENGINE, while_reading
+from elytron_store.file.disk.places import Places, folder_name
 from elytron_store.file.log import Log
-from elytron_store.file.places import Places, folder_name
 from elytron_store.file.space import FileSpace
 from elytron_store.group_commit import GroupCommitter, Work
 

@@ -12,10 +12,10 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import ElytronError, LimitExceeded, NotFound, StoreCorrupt, StoreUnavailable
 from elytron_core.ids import SpaceId
-from elytron_store.sqlite import rows
-from elytron_store.sqlite.connection import snapshot
-from elytron_store.sqlite.driver import Raw
-from elytron_store.sqlite.schema import PAD
+from elytron_store.sqlite.database import rows
+from elytron_store.sqlite.database.connection import snapshot
+from elytron_store.sqlite.database.driver import Raw
+from elytron_store.sqlite.database.schema import PAD
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -8,10 +8,11 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import CheckReport, Damage, Problem
-from elytron_store.sqlite import blobs, rows
-from elytron_store.sqlite.connection import snapshot, transaction
-from elytron_store.sqlite.driver import ERRORS, Access, Raw
-from elytron_store.sqlite.schema import PAD
+from elytron_store.sqlite import blobs
+from elytron_store.sqlite.database import rows
+from elytron_store.sqlite.database.connection import snapshot, transaction
+from elytron_store.sqlite.database.driver import ERRORS, Access, Raw
+from elytron_store.sqlite.database.schema import PAD
 
 _DOCUMENTS = 'SELECT space, collection, key, revision, body, "check" FROM documents'
 _ENTRIES = 'SELECT space, sequence, at, action, collection, key, digest, "check" FROM journal ORDER BY space, sequence'

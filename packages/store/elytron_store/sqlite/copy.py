@@ -7,8 +7,8 @@ from pathlib import Path
 from elytron_core.errors import StoreForeign
 from elytron_store import limits as store_limits
 from elytron_store.manifest import Manifest, read
-from elytron_store.sqlite.driver import ERRORS, library, translate
-from elytron_store.sqlite.schema import STEPS, recognise
+from elytron_store.sqlite.database.driver import ERRORS, library, translate
+from elytron_store.sqlite.database.schema import STEPS, recognise
 from elytron_store.sqlite.setup import connect_reader
 
 

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from elytron_core.ports.store import Action, Batch, Entry, Erased, Erasure, Ref
 from elytron_store.document_checks import ERASURE_REF
-from elytron_store.sqlite import blobs, rows
-from elytron_store.sqlite.connection import transaction
-from elytron_store.sqlite.driver import Access, Held, Raw, patiently
-from elytron_store.sqlite.journal_rows import Appending
-from elytron_store.sqlite.schema import OF_SPACE, PAD, create_table, page_bytes
+from elytron_store.sqlite import blobs
+from elytron_store.sqlite.database import rows
+from elytron_store.sqlite.database.connection import transaction
+from elytron_store.sqlite.database.driver import Access, Held, Raw, patiently
+from elytron_store.sqlite.database.journal_rows import Appending
+from elytron_store.sqlite.database.schema import OF_SPACE, PAD, create_table, page_bytes
 
 _NAMED = (
     "SELECT sequence, at, action, collection, key FROM journal "

@@ -26,7 +26,7 @@ from elytron_core.ports.store import Batch, Committed, Document, JournalEntry, R
 from elytron_store import document_checks
 from elytron_store import limits as store_limits
 from elytron_store.sqlite import reads
-from elytron_store.sqlite.driver import ERRORS, Raw
+from elytron_store.sqlite.database.driver import ERRORS, Raw
 from elytron_store.sqlite.reads import Page
 
 T = TypeVar("T")

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, JournalEntry, Ref
-from elytron_store.sqlite import rows
-from elytron_store.sqlite.connection import snapshot
-from elytron_store.sqlite.driver import Raw
-from elytron_store.sqlite.rows import Row
+from elytron_store.sqlite.database import rows
+from elytron_store.sqlite.database.connection import snapshot
+from elytron_store.sqlite.database.driver import Raw
+from elytron_store.sqlite.database.rows import Row
 
 _DOCUMENT = 'SELECT collection, key, revision, body, "check" FROM documents WHERE space = ? AND '
 # Of a body only the length is looked at before it is known to be small.

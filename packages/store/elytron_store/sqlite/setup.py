@@ -13,9 +13,19 @@ from elytron_store.durability import Durability
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest, read, require_match
 from elytron_store.path_probe import is_folder
 from elytron_store.sqlite import blobs
-from elytron_store.sqlite.connection import snapshot, transaction
-from elytron_store.sqlite.driver import ERRORS, Access, JournalMode, Library, Place, Raw, library, patiently, translate
-from elytron_store.sqlite.schema import PAGE_BYTES, STEPS, Step, migrate, page_bytes, recognise
+from elytron_store.sqlite.database.connection import snapshot, transaction
+from elytron_store.sqlite.database.driver import (
+    ERRORS,
+    Access,
+    JournalMode,
+    Library,
+    Place,
+    Raw,
+    library,
+    patiently,
+    translate,
+)
+from elytron_store.sqlite.database.schema import PAGE_BYTES, STEPS, Step, migrate, page_bytes, recognise
 
 _CACHE_KIB = 16_384
 _MANIFEST = "SELECT body FROM manifest WHERE name = 'store'"

@@ -28,11 +28,11 @@ from elytron_store.durability import Durability
 from elytron_store.sqlite import blobs, reads, setup
 from elytron_store.sqlite import check as sqlite_check
 from elytron_store.sqlite import erasure as sqlite_erasure
-from elytron_store.sqlite.connection import Connection
-from elytron_store.sqlite.driver import ERRORS, Access, Library, Raw, translate
-from elytron_store.sqlite.driver import library as default_library
+from elytron_store.sqlite.database.connection import Connection
+from elytron_store.sqlite.database.driver import ERRORS, Access, Library, Raw, translate
+from elytron_store.sqlite.database.driver import library as default_library
+from elytron_store.sqlite.database.schema import STEPS, Step
 from elytron_store.sqlite.read_cache import Memo
-from elytron_store.sqlite.schema import STEPS, Step
 from elytron_store.sqlite.setup import Wanted
 from elytron_store.sqlite.writer import Writer
 

@@ -11,8 +11,8 @@ from elytron_core.ports.store import Batch, Committed
 from elytron_store import limits as store_limits
 from elytron_store.group_commit import GroupCommitter, Outcome, Work
 from elytron_store.sqlite import erasure, writes
-from elytron_store.sqlite.connection import Connection, transaction
-from elytron_store.sqlite.driver import ERRORS, Access, Raw, translate
+from elytron_store.sqlite.database.connection import Connection, transaction
+from elytron_store.sqlite.database.driver import ERRORS, Access, Raw, translate
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, StoreCorrupt
 from elytron_core.ports.store import Batch, Committed, Delete, Put, Ref
 from elytron_store.group_commit import Outcome
-from elytron_store.sqlite import rows
-from elytron_store.sqlite.connection import transaction
-from elytron_store.sqlite.driver import ERRORS, Access, Raw, translate
-from elytron_store.sqlite.journal_rows import Appending
+from elytron_store.sqlite.database import rows
+from elytron_store.sqlite.database.connection import transaction
+from elytron_store.sqlite.database.driver import ERRORS, Access, Raw, translate
+from elytron_store.sqlite.database.journal_rows import Appending
 
 _REVISION = "SELECT revision FROM documents WHERE space = ? AND collection = ? AND key = ?"
 _INSERT = "INSERT INTO documents VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT DO NOTHING"

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from elytron_core.planes import long_term
-from elytron_core.planes.candidates import CandidateDraft, Judgement, OriginTag, Verdict
+from elytron_core.planes.conversation.candidates import CandidateDraft, Judgement, OriginTag, Verdict
 from elytron_core.planes.evidence import EvidenceAuthority as Authority
+from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.roles import Role
 from elytron_core.policy.admission import candidates
 from elytron_core.policy.admission.candidates import Cited

@@ -2,7 +2,7 @@
 
 from elytron_core.clock import Instant
 from elytron_core.ids import FactId
-from elytron_core.planes.long_term import Confidence, Fact, Kind, Privacy, State
+from elytron_core.planes.knowledge.long_term import Confidence, Fact, Kind, Privacy, State
 from elytron_core.policy.admission import near_duplicates
 
 NOW = Instant(5_000)

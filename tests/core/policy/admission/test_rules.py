@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.write import FactDraft, FactOperation, Outcome, RuntimeSkillWrite, Verdict
+from elytron_core.contracts.conversation.write import FactDraft, FactOperation, Outcome, RuntimeSkillWrite, Verdict
 from elytron_core.ids import FactId
-from elytron_core.planes.long_term import Authority, Confidence, Fact, Kind, Privacy, State, close
+from elytron_core.planes.knowledge.long_term import Authority, Confidence, Fact, Kind, Privacy, State, close
 from elytron_core.policy.admission import procedure_checks, rules
 from elytron_core.policy.admission.rules import FactJudgement, SkillJudgement, judge_fact, judge_skill
 

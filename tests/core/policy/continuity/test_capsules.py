@@ -2,7 +2,13 @@
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.planes.continuity import CapsuleId, CapsuleKind, CapsuleState, ContinuityCapsule, state_at
+from elytron_core.planes.conversation.continuity import (
+    CapsuleId,
+    CapsuleKind,
+    CapsuleState,
+    ContinuityCapsule,
+    state_at,
+)
 from elytron_core.policy.continuity import capsules
 
 NOW = Instant(100 * DAY_MS)

@@ -4,7 +4,7 @@ import pytest
 
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import ConversationTag
-from elytron_core.planes import transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.planes.roles import Role
 from elytron_core.policy.extraction import daily_notes, rule_facts
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.planes import long_term
-from elytron_core.planes.actors import ActorAttribution
-from elytron_core.planes.candidates import CandidateDraft, FactProposal, OriginTag, SkillProposal, Verdict
+from elytron_core.planes.conversation.actors import ActorAttribution
+from elytron_core.planes.conversation.candidates import CandidateDraft, FactProposal, OriginTag, SkillProposal, Verdict
+from elytron_core.planes.conversation.transcript import Lifecycle, Message, Role, ToolObservation, Turn, TurnSource
 from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.planes.transcript import Lifecycle, Message, Role, ToolObservation, Turn, TurnSource
+from elytron_core.planes.knowledge import long_term
 from elytron_core.policy.extraction import model_facts, structured_output
 from elytron_core.policy.extraction.model_facts import ExtractedItem, ExtractedItems, Gate
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from elytron_core.contracts.platform import CapabilityPolicy, MemoryCapabilityCatalog, PlatformCapabilitySnapshot
-from elytron_core.planes.profiles import ProfileName
+from elytron_core.contracts.admin.platform import CapabilityPolicy, MemoryCapabilityCatalog, PlatformCapabilitySnapshot
+from elytron_core.planes.knowledge.profiles import ProfileName
 from elytron_core.policy.host.capabilities import SHIPPED, Circumstances, Part, catalog, snapshot
 from elytron_core.policy.host.profiles import default_profile, profile_of
 

@@ -4,13 +4,14 @@ import pytest
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.contracts.maintenance import MaintenanceRefusal, WorkHealth
+from elytron_core.contracts.admin.maintenance import MaintenanceRefusal, WorkHealth
 from elytron_core.contracts.modes import ModeInput, Pressure
 from elytron_core.ids import ConversationTag
-from elytron_core.planes import execution, long_term, notes, summaries, transcript
-from elytron_core.planes.candidates import SkillProposal
-from elytron_core.planes.continuity import CapsuleKind, CapsuleState
-from elytron_core.planes.jobs import JobId, JobState, Queue, QueuedJob
+from elytron_core.planes.admin.jobs import JobId, JobState, Queue, QueuedJob
+from elytron_core.planes.conversation import execution, summaries, transcript
+from elytron_core.planes.conversation.candidates import SkillProposal
+from elytron_core.planes.conversation.continuity import CapsuleKind, CapsuleState
+from elytron_core.planes.knowledge import long_term, notes
 from elytron_core.policy.extraction import prompts
 from elytron_core.policy.maintenance import due as maintenance_due
 

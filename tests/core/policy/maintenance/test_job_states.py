@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import ConversationTag
-from elytron_core.planes.jobs import Job, JobId, JobState, Queue, QueuedJob
+from elytron_core.planes.admin.jobs import Job, JobId, JobState, Queue, QueuedJob
 from elytron_core.policy.maintenance import job_states
 
 NOW = Instant(1_767_225_600_000)

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_core.clock import Instant, instant
-from elytron_core.contracts.projection import MissReason, Pressure, SectionName
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.conversation.projection import MissReason, Pressure, SectionName
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.contracts.scope_fields import Clip, ClipReason
-from elytron_core.planes import long_term, transcript
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import long_term
 from elytron_core.policy.projection import builder, sections
 from elytron_core.policy.projection.builder import (
     ProjectionInputs,

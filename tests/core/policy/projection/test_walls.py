@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from elytron_core.clock import instant
-from elytron_core.contracts.projection import SectionName
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.conversation.projection import SectionName
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.model import Value
-from elytron_core.planes import long_term, transcript
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import long_term
 from elytron_core.policy.projection import builder, sections
 from elytron_core.policy.projection.builder import (
     Projection,

@@ -1,7 +1,7 @@
 """Which of a host's agent skills fit a query."""
 
 from elytron_core.clock import instant
-from elytron_core.contracts.skills import AgentSkillSummary
+from elytron_core.contracts.knowledge.skills import AgentSkillSummary
 from elytron_core.policy.ranking.agent_skills import score_agent_skills
 from elytron_core.policy.ranking.facts import FactQuery
 

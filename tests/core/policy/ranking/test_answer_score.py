@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_core import limits
-from elytron_core.contracts.recall import RecallConfidence
+from elytron_core.contracts.knowledge.recall import RecallConfidence
 from elytron_core.policy.ranking.answer_score import COMPARED, Signs, answered, confidence, of_any, scores
 
 shares = st.floats(0.0, 1.0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from elytron_core.clock import Instant, instant
 from elytron_core.ids import FactId
-from elytron_core.planes.long_term import Authority, Confidence, Fact, Kind
+from elytron_core.planes.knowledge.long_term import Authority, Confidence, Fact, Kind
 from elytron_core.policy.ranking.facts import (
     STANDARD,
     FactQuery,

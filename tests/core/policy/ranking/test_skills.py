@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from elytron_core.clock import Instant, instant
 from elytron_core.ids import SkillId
-from elytron_core.planes.procedural import Skill, SkillState
+from elytron_core.planes.knowledge.procedural import Skill, SkillState
 from elytron_core.policy.ranking.facts import FactQuery
 from elytron_core.policy.ranking.skills import ScoredSkill, SkillWeights, score_skills
 from elytron_core.policy.skills.quality import quality

@@ -3,7 +3,7 @@
 import pytest
 from tests.core.policy.skills.test_quality import skill
 
-from elytron_core.planes.procedural import Skill
+from elytron_core.planes.knowledge.procedural import Skill
 from elytron_core.policy.skills.likeness import COMPARED, Look, Looks, is_duplicate, similarity
 
 

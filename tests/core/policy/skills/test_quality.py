@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from elytron_core import limits
 from elytron_core.clock import Instant, instant
 from elytron_core.ids import SkillId
-from elytron_core.planes.procedural import (
+from elytron_core.planes.knowledge.procedural import (
     LineageStatus,
     ReuseOutcome,
     Skill,

@@ -13,7 +13,7 @@ from elytron_core.contracts.tools import (
     RegistryRefusal,
     ToolOutcome,
 )
-from elytron_core.planes.procedural import ReuseOutcome
+from elytron_core.planes.knowledge.procedural import ReuseOutcome
 from elytron_core.planes.tools import (
     AgentToolDescriptor,
     AgentToolRegistrySnapshot,

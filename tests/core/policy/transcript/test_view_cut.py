@@ -1,15 +1,15 @@
 """A cut page says what it left out, within its budget, and counts all of it."""
 
 from elytron_core.clock import Instant
+from elytron_core.contracts.conversation.transcript import TranscriptRedactionReason as Reason
+from elytron_core.contracts.conversation.transcript import TranscriptReplayView as View
 from elytron_core.contracts.scope_fields import Clip, ClipReason
-from elytron_core.contracts.transcript import TranscriptRedactionReason as Reason
-from elytron_core.contracts.transcript import TranscriptReplayView as View
 from elytron_core.ids import ConversationTag
-from elytron_core.planes.attributes import TurnAttribute
-from elytron_core.planes.host_refs import HostOpaqueRef, HostRefVisibility
-from elytron_core.planes.profiles import TranscriptGovernanceBudget
+from elytron_core.planes.conversation.attributes import TurnAttribute
+from elytron_core.planes.conversation.host_refs import HostOpaqueRef, HostRefVisibility
+from elytron_core.planes.conversation.transcript import Message, ToolObservation, Turn, message_id, turn_id
+from elytron_core.planes.knowledge.profiles import TranscriptGovernanceBudget
 from elytron_core.planes.roles import Role
-from elytron_core.planes.transcript import Message, ToolObservation, Turn, message_id, turn_id
 from elytron_core.policy.transcript.view_cut import Cut, cut, cut_refs
 from elytron_core.scope import ConversationKey
 

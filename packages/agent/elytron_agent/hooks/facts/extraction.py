@@ -14,9 +14,17 @@ from pydantic import BeforeValidator, Field
 from elytron_agent import limits
 from elytron_agent.hooks.items import TurnItem
 from elytron_core.clock import Instant
-from elytron_core.contracts.write import FactDraft
+from elytron_core.contracts.conversation.write import FactDraft
 from elytron_core.model import Value
-from elytron_core.planes.long_term import Authority, Confidence, FactOperation, Kind, Tier, end_after, topic_key
+from elytron_core.planes.knowledge.long_term import (
+    Authority,
+    Confidence,
+    FactOperation,
+    Kind,
+    Tier,
+    end_after,
+    topic_key,
+)
 from elytron_core.policy.admission.own_output import own_words
 from elytron_core.policy.extraction.rule_facts import sentences
 from elytron_core.ports.chat import InputMessage, ModelRequest, Role, TextPart

@@ -12,9 +12,9 @@ from itertools import groupby
 
 from elytron_agent.hooks.facts.extraction import fact_of
 from elytron_core.clock import Instant, iso
-from elytron_core.contracts.facts import FactEntry
+from elytron_core.contracts.knowledge.facts import FactEntry
 from elytron_core.model import Value
-from elytron_core.planes.long_term import Kind, State, topic_key
+from elytron_core.planes.knowledge.long_term import Kind, State, topic_key
 from elytron_core.text import similarity
 
 

@@ -11,12 +11,12 @@ from elytron_agent.hooks.facts.insights import Insight, holds, insights_of
 from elytron_agent.hooks.reference import ChunkLine, FactLine, InsightLine
 from elytron_agent.hooks.settings import HookSettings
 from elytron_core.clock import Instant, iso
-from elytron_core.contracts.facts import FactEntry, FactListRequest
-from elytron_core.contracts.recall import MemoryRecallRequest, Plane, RecallFilters, RecallHit
+from elytron_core.contracts.knowledge.facts import FactEntry, FactListRequest
+from elytron_core.contracts.knowledge.recall import MemoryRecallRequest, Plane, RecallFilters, RecallHit
 from elytron_core.limits import PAGE_MAX, PROJECTED_SCORE, QUERY_CHARS, QUERY_TERMS, RECALL_MAX
 from elytron_core.model import Value
 from elytron_core.planes.evidence import Trust
-from elytron_core.planes.long_term import Confidence, State, Tier
+from elytron_core.planes.knowledge.long_term import Confidence, State, Tier
 from elytron_core.policy.ranking import answer_score
 from elytron_core.policy.ranking.excerpts import BETWEEN, passages_of
 from elytron_core.scope import Scope

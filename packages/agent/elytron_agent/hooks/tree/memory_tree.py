@@ -8,11 +8,11 @@ from elytron_agent.hooks.facts.insights import holds, insights_of
 from elytron_agent.hooks.facts.recollection import fact_entries
 from elytron_agent.hooks.tree.folder import ROOT, Folders, TreeFile, TreeListing, checked_path
 from elytron_core.clock import Clock, Instant, iso
-from elytron_core.contracts.facts import FactEntry
-from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
-from elytron_core.planes.long_term import Tier
+from elytron_core.contracts.admin.inspection import LedgerTurn, MemoryReplayRequest
+from elytron_core.contracts.knowledge.facts import FactEntry
+from elytron_core.planes.conversation.transcript import Lifecycle
+from elytron_core.planes.knowledge.long_term import Tier
 from elytron_core.planes.roles import Role
-from elytron_core.planes.transcript import Lifecycle
 from elytron_core.scope import Scope
 
 EVENTS: Final = "/events"

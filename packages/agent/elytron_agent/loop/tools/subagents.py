@@ -8,10 +8,10 @@ from pydantic import Field
 from elytron.api import MemoryFace
 from elytron_agent.runs import limits
 from elytron_agent.runs.journal import AGENTS
-from elytron_core.contracts.records import RecordGetRequest, RecordPutRequest, RecordSearchRequest
+from elytron_core.contracts.knowledge.records import RecordGetRequest, RecordPutRequest, RecordSearchRequest
 from elytron_core.errors import LimitExceeded, NotFound, PreconditionFailed
 from elytron_core.model import Request
-from elytron_core.planes.long_term import Privacy
+from elytron_core.planes.knowledge.long_term import Privacy
 from elytron_core.scope import Name, Scope
 
 

@@ -7,9 +7,10 @@ where none did.
 from typing import Final, NamedTuple, assert_never
 
 from elytron_core import limits
-from elytron_core.planes import candidates, long_term
-from elytron_core.planes.candidates import CandidateDraft, OriginTag, Verdict
+from elytron_core.planes.conversation import candidates
+from elytron_core.planes.conversation.candidates import CandidateDraft, OriginTag, Verdict
 from elytron_core.planes.evidence import PRIVATE, EvidenceAuthority, Trust
+from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.roles import Role
 from elytron_core.policy.admission.own_output import is_own_output
 from elytron_core.text import similarity

@@ -3,12 +3,12 @@
 from typing import Final, NamedTuple, assert_never
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.facts import FactAction, FactChangeRequest
+from elytron_core.contracts.knowledge.facts import FactAction, FactChangeRequest
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import FactId
-from elytron_core.planes import long_term
-from elytron_core.planes.audit import AuditAction
-from elytron_core.planes.long_term import Fact, Privacy, Reach, State
+from elytron_core.planes.admin.audit import AuditAction
+from elytron_core.planes.knowledge import long_term
+from elytron_core.planes.knowledge.long_term import Fact, Privacy, Reach, State
 from elytron_core.scope import ConversationKey
 from elytron_core.text import similarity
 

@@ -5,9 +5,15 @@ from collections.abc import Iterable
 from typing import Final
 
 from elytron_core import limits
-from elytron_core.contracts.write import FactDraft
-from elytron_core.planes import long_term
-from elytron_core.planes.learning_rules import Learning, LearningAction, LearningEvent, LearningRule, LearningState
+from elytron_core.contracts.conversation.write import FactDraft
+from elytron_core.planes.knowledge import long_term
+from elytron_core.planes.knowledge.learning_rules import (
+    Learning,
+    LearningAction,
+    LearningEvent,
+    LearningRule,
+    LearningState,
+)
 from elytron_core.text import similarity
 
 PAUSED: Final = "learning is paused: resume it with set_learning first"

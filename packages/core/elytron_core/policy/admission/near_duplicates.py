@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.planes import long_term
-from elytron_core.planes.long_term import Confidence, Fact, State
+from elytron_core.planes.knowledge import long_term
+from elytron_core.planes.knowledge.long_term import Confidence, Fact, State
 from elytron_core.text import similarity
 
 ALIKE: Final = 0.9

@@ -4,8 +4,8 @@ from pydantic import JsonValue
 
 from elytron_core import canonical, limits
 from elytron_core.clock import Instant
-from elytron_core.planes.long_term import Privacy
-from elytron_core.planes.records import Namespace, Record, RecordVersion
+from elytron_core.planes.knowledge.long_term import Privacy
+from elytron_core.planes.knowledge.records import Namespace, Record, RecordVersion
 
 
 def put(

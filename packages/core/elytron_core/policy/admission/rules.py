@@ -10,9 +10,9 @@ so only the other two hold for it. A deleted fact is not taken again from an obs
 from typing import Final, assert_never
 
 from elytron_core.clock import Instant
-from elytron_core.contracts import write as contracts_write
+from elytron_core.contracts.conversation import write as contracts_write
 from elytron_core.model import Value
-from elytron_core.planes import long_term
+from elytron_core.planes.knowledge import long_term
 from elytron_core.policy.admission import procedure_checks
 from elytron_core.text import similarity
 

@@ -4,11 +4,17 @@ from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from elytron_core import limits
-from elytron_core.contracts.write import FactDraft, LongTermExtraction, Procedural, TranscriptWrite, TurnDraft
+from elytron_core.contracts.conversation.write import (
+    FactDraft,
+    LongTermExtraction,
+    Procedural,
+    TranscriptWrite,
+    TurnDraft,
+)
 from elytron_core.model import Value
-from elytron_core.planes import transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.planes.long_term import Authority
+from elytron_core.planes.knowledge.long_term import Authority
 
 CLAIMED = "claimed_authority"
 """The metadata key of an imported turn that names the words which its archive claimed."""

@@ -1,8 +1,8 @@
 """Subjects: which may be kept. A persona has a soul of its own, whole; nobody else has one."""
 
 from elytron_core.contracts.planes import EdgeDraft, SubjectDraft
-from elytron_core.planes.soul import Surface
-from elytron_core.planes.subjects import SubjectKind, SubjectLifecycle
+from elytron_core.planes.knowledge.soul import Surface
+from elytron_core.planes.knowledge.subjects import SubjectKind, SubjectLifecycle
 
 NO_SOUL = "a persona needs a soul binding"
 SOUL_OF_ANOTHER_KIND = "only a persona has a soul binding"

@@ -5,7 +5,7 @@ from typing import Final
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.planes.continuity import CapsuleState, ContinuityCapsule, state_at
+from elytron_core.planes.conversation.continuity import CapsuleState, ContinuityCapsule, state_at
 from elytron_core.text import similarity
 
 _WORTH: Final = {

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from elytron_core import limits
-from elytron_core.contracts.continuity import Layer, SnapshotLayers, SnapshotMode
-from elytron_core.planes.long_term import Fact, Kind, Privacy
+from elytron_core.contracts.conversation.continuity import Layer, SnapshotLayers, SnapshotMode
+from elytron_core.planes.knowledge.long_term import Fact, Kind, Privacy
 
 KIND_ORDER: Final = (
     Kind.CONSTRAINT,

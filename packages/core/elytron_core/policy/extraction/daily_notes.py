@@ -10,7 +10,8 @@ from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant, iso
 from elytron_core.contracts.planes import NoteDraft
 from elytron_core.ids import TurnId
-from elytron_core.planes import notes, transcript
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import notes
 from elytron_core.planes.roles import Role
 from elytron_core.policy.admission.own_output import NOTE_HEADING, own_words
 from elytron_core.policy.extraction import rule_facts

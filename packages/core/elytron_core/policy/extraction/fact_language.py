@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from elytron_core import limits
 from elytron_core.errors import UnreadableFile
 from elytron_core.model import Value, invalid
-from elytron_core.planes.long_term import Confidence, FactOperation, Kind
+from elytron_core.planes.knowledge.long_term import Confidence, FactOperation, Kind
 from elytron_core.policy.extraction.phrase_grammar import PhraseFlaw, PhraseGrammar
 
 Phrase = Annotated[str, Field(min_length=1, max_length=limits.PHRASE_CHARS)]

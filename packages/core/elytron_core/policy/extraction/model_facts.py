@@ -12,10 +12,10 @@ from elytron_core import limits
 from elytron_core.clock import Instant, iso
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
-from elytron_core.planes import candidates, transcript
-from elytron_core.planes.candidates import OriginTag
+from elytron_core.planes.conversation import candidates, transcript
+from elytron_core.planes.conversation.candidates import OriginTag
 from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.planes.long_term import Confidence, Fact, FactOperation, Kind
+from elytron_core.planes.knowledge.long_term import Confidence, Fact, FactOperation, Kind
 from elytron_core.planes.roles import Role
 from elytron_core.policy.admission.own_output import own_words
 from elytron_core.policy.extraction import prompts, rule_facts

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from elytron_core import limits
-from elytron_core.planes import execution, transcript
+from elytron_core.planes.conversation import execution, transcript
 from elytron_core.planes.roles import Role
 from elytron_core.policy.admission.own_output import own_words
 from elytron_core.policy.privacy.secrets import scrub

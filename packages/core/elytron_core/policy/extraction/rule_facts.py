@@ -13,7 +13,7 @@ from typing import Final
 
 from elytron_core import limits
 from elytron_core.model import Value
-from elytron_core.planes.long_term import Confidence, FactOperation, Kind
+from elytron_core.planes.knowledge.long_term import Confidence, FactOperation, Kind
 from elytron_core.policy.extraction.fact_reader import FactReader, Statement, shipped_readers
 from elytron_core.text import similarity
 from elytron_core.text.lazy_regex import Pattern

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from elytron_core.contracts.platform import (
+from elytron_core.contracts.admin.platform import (
     AdapterCapabilities,
     Capability,
     CapabilityPolicy,
@@ -18,7 +18,7 @@ from elytron_core.contracts.platform import (
     ValidationCapabilities,
 )
 from elytron_core.model import Value
-from elytron_core.planes.profiles import Profile, ProfileName, StoreCapacity
+from elytron_core.planes.knowledge.profiles import Profile, ProfileName, StoreCapacity
 from elytron_core.policy.host.profiles import profile_of
 
 GroupT = TypeVar("GroupT", bound=Value)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
-from elytron_core.planes.profiles import (
+from elytron_core.planes.knowledge.profiles import (
     Profile,
     ProfileBudget,
     ProfileName,

@@ -7,7 +7,7 @@ secret, so that a head tells nothing of the space, and nobody makes one without 
 
 from typing import Final, NamedTuple, Self
 
-from elytron_core.contracts.inspection import HEAD, HeadStanding
+from elytron_core.contracts.admin.inspection import HEAD, HeadStanding
 from elytron_core.errors import InvalidInput
 
 DIGEST_BYTES: Final = 16

@@ -8,14 +8,14 @@ from enum import Enum, auto
 from pydantic import ValidationError
 
 from elytron_core import strict_json
-from elytron_core.contracts.transcript import DerivedMemoryLink, TranscriptRepairIssue
-from elytron_core.contracts.transcript import TranscriptRepairIssueKind as Kind
+from elytron_core.contracts.conversation.transcript import DerivedMemoryLink, TranscriptRepairIssue
+from elytron_core.contracts.conversation.transcript import TranscriptRepairIssueKind as Kind
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import TurnId
-from elytron_core.planes.attributes import KEY_PATTERN, TURN_ATTRIBUTES, TurnAttribute
+from elytron_core.planes.conversation.attributes import KEY_PATTERN, TURN_ATTRIBUTES, TurnAttribute
+from elytron_core.planes.conversation.host_refs import HostRefVisibility
+from elytron_core.planes.conversation.transcript import TURNS, Turn, sequence_of
 from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryRef
-from elytron_core.planes.host_refs import HostRefVisibility
-from elytron_core.planes.transcript import TURNS, Turn, sequence_of
 from elytron_core.scope import ConversationKey
 
 _KEY = re.compile(KEY_PATTERN)

@@ -2,10 +2,10 @@
 
 from typing import Final, assert_never
 
-from elytron_core.contracts.control import Origin, OriginKind
-from elytron_core.planes import transcript
+from elytron_core.contracts.knowledge.control import Origin, OriginKind
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.conversation.host_refs import HostRefRelation
 from elytron_core.planes.evidence import Trust
-from elytron_core.planes.host_refs import HostRefRelation
 from elytron_core.planes.roles import Role
 
 SOURCES: Final = frozenset({"url", "uri", "source", "resource_id", "upload_id"})

@@ -5,7 +5,7 @@ from typing import Final
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.model import Value
-from elytron_core.planes.jobs import DaySpent, SpendingBook, Spent
+from elytron_core.planes.admin.jobs import DaySpent, SpendingBook, Spent
 
 BYTES_PER_TOKEN: Final = 3
 """Fewer than any common vocabulary needs for plain text, so that an estimate errs on the dear side."""

@@ -5,15 +5,16 @@ from typing import Final
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.contracts.maintenance import MaintenanceRefusal, WorkHealth
+from elytron_core.contracts.admin.maintenance import MaintenanceRefusal, WorkHealth
 from elytron_core.contracts.modes import ModeAction, ModeInput
 from elytron_core.contracts.planes import CapsuleDraft
 from elytron_core.ids import FactId
 from elytron_core.limits import JOB_STALL_MS
-from elytron_core.planes import candidates, execution, long_term, notes, summaries, transcript
-from elytron_core.planes.continuity import CapsuleKind, CapsuleState
+from elytron_core.planes.admin.jobs import JobState, Queue
+from elytron_core.planes.conversation import candidates, execution, summaries, transcript
+from elytron_core.planes.conversation.continuity import CapsuleKind, CapsuleState
 from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.planes.jobs import JobState, Queue
+from elytron_core.planes.knowledge import long_term, notes
 from elytron_core.planes.roles import Role
 from elytron_core.policy.host import modes
 from elytron_core.text import similarity

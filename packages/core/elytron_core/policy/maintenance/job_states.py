@@ -9,7 +9,7 @@ from typing import Final
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import ConversationTag
-from elytron_core.planes.jobs import Job, JobId, JobState, Lease, Queue, QueuedJob
+from elytron_core.planes.admin.jobs import Job, JobId, JobState, Lease, Queue, QueuedJob
 
 NEVER_ENDED: Final = "never_ended"
 

@@ -6,7 +6,7 @@ What was said stays.
 from dataclasses import dataclass, field
 
 from elytron_core.ids import FactId
-from elytron_core.planes import long_term, procedural, records
+from elytron_core.planes.knowledge import long_term, procedural, records
 
 
 @dataclass(slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from elytron_core.contracts.facts import ProfileBearing, ProfileGroup, ProfileLine
-from elytron_core.planes.long_term import Fact, Kind, Reach
+from elytron_core.contracts.knowledge.facts import ProfileBearing, ProfileGroup, ProfileLine
+from elytron_core.planes.knowledge.long_term import Fact, Kind, Reach
 from elytron_core.text import similarity
 
 KIND_ORDER: Final = (

@@ -7,10 +7,10 @@ from typing import Annotated, Final, NamedTuple
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.contracts.facts import ProfileGroup, ProfileLine, ProfileSentence
+from elytron_core.contracts.knowledge.facts import ProfileGroup, ProfileLine, ProfileSentence
 from elytron_core.model import Value
 from elytron_core.planes.evidence import Trust
-from elytron_core.planes.freshness import FreshnessHint
+from elytron_core.planes.knowledge.freshness import FreshnessHint
 from elytron_core.policy.extraction import prompts
 from elytron_core.text import similarity
 

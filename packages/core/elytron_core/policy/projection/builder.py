@@ -17,12 +17,18 @@ from typing import Final
 
 from elytron_core import limits
 from elytron_core.clock import as_datetime
-from elytron_core.contracts.projection import MissReason, Pressure, ProjectionChecks, ProjectionSection, SectionName
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.conversation.projection import (
+    MissReason,
+    Pressure,
+    ProjectionChecks,
+    ProjectionSection,
+    SectionName,
+)
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.contracts.scope_fields import Clip, ClipReason
 from elytron_core.model import Value
-from elytron_core.planes import transcript
-from elytron_core.planes.freshness import FreshnessHint
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge.freshness import FreshnessHint
 from elytron_core.policy.projection.items import (
     HostHint,
     MountLine,

@@ -1,10 +1,11 @@
 """What a block is made of, before it is lines: facts, procedures, wishes, messages, hints."""
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.model import Value
-from elytron_core.planes import long_term, transcript
-from elytron_core.planes.freshness import FreshnessHint
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import long_term
+from elytron_core.planes.knowledge.freshness import FreshnessHint
 
 
 class StandingFact(Value):

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from elytron_core.clock import Instant, as_datetime
-from elytron_core.contracts.projection import ProjectionLayer, ProjectionSection, SectionName
+from elytron_core.contracts.conversation.projection import ProjectionLayer, ProjectionSection, SectionName
 from elytron_core.policy.projection.role_marks import ANGLED, BRACKETED
 
 HEADINGS: Final = MappingProxyType(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from elytron_core.contracts.skills import AgentSkillHit, AgentSkillSummary
+from elytron_core.contracts.knowledge.skills import AgentSkillHit, AgentSkillSummary
 from elytron_core.policy.ranking.facts import Asked, FactQuery, alike, read
 from elytron_core.policy.ranking.skills import STANDARD, SkillWeights
 from elytron_core.text import similarity

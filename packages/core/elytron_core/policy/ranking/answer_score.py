@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from elytron_core import limits
-from elytron_core.contracts.recall import RecallConfidence
+from elytron_core.contracts.knowledge.recall import RecallConfidence
 
 COMPARED: Final = 10
 """The answer is looked for among so many of the best hits."""

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.model import Value
-from elytron_core.planes import long_term
-from elytron_core.planes.freshness import FreshnessState
+from elytron_core.planes.knowledge import long_term
+from elytron_core.planes.knowledge.freshness import FreshnessState
 from elytron_core.policy.temporal import dates
 from elytron_core.policy.temporal.freshness import freshness
 from elytron_core.text import similarity

@@ -9,9 +9,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.model import Value
-from elytron_core.planes import long_term
+from elytron_core.planes.knowledge import long_term
 from elytron_core.policy.ranking.weights import HALF_STRENGTH
 
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from elytron_core.ids import SkillId
 from elytron_core.model import Value
-from elytron_core.planes import long_term
-from elytron_core.planes.procedural import Skill, SkillState
+from elytron_core.planes.knowledge import long_term
+from elytron_core.planes.knowledge.procedural import Skill, SkillState
 from elytron_core.policy.ranking.facts import Asked, FactQuery, alike, by_age, read
 from elytron_core.policy.skills import quality
 from elytron_core.text import similarity

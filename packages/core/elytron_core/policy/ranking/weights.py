@@ -9,7 +9,7 @@ that `docs/recall.md` tells, and are the same for every kind of conversation.
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
-from elytron_core.contracts.recall import Diversity
+from elytron_core.contracts.knowledge.recall import Diversity
 from elytron_core.policy.query.question import Question, Version
 
 HALF_STRENGTH: Final = 20.0

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.skills import RuntimeSkillCounts
-from elytron_core.planes.procedural import Skill, SkillState
+from elytron_core.contracts.knowledge.skills import RuntimeSkillCounts
+from elytron_core.planes.knowledge.procedural import Skill, SkillState
 from elytron_core.policy.skills import quality
 from elytron_core.policy.skills.likeness import Looks
 from elytron_core.policy.skills.quality import Fate

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Final
 
 from elytron_core.model import Value
-from elytron_core.planes import long_term
-from elytron_core.planes.procedural import Skill
+from elytron_core.planes.knowledge import long_term
+from elytron_core.planes.knowledge.procedural import Skill
 from elytron_core.text import similarity as text_similarity
 
 DUPLICATE: Final = 16

@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.model import Value
-from elytron_core.planes import long_term
-from elytron_core.planes.freshness import FreshnessHint, FreshnessState
+from elytron_core.planes.knowledge import long_term
+from elytron_core.planes.knowledge.freshness import FreshnessHint, FreshnessState
 
 
 class Pace(StrEnum):

@@ -30,7 +30,7 @@ from elytron_core.contracts.tools import (
     ToolOutcome,
 )
 from elytron_core.model import Value
-from elytron_core.planes.procedural import ReuseOutcome
+from elytron_core.planes.knowledge.procedural import ReuseOutcome
 from elytron_core.planes.tools import (
     AgentToolRegistryRef,
     AgentToolRegistrySnapshot,

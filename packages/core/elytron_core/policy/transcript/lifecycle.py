@@ -2,8 +2,8 @@
 
 from typing import assert_never
 
-from elytron_core.contracts.transcript import TranscriptLifecycleTransition as Transition
-from elytron_core.planes.transcript import Lifecycle, Redaction, Turn
+from elytron_core.contracts.conversation.transcript import TranscriptLifecycleTransition as Transition
+from elytron_core.planes.conversation.transcript import Lifecycle, Redaction, Turn
 
 
 def turned(turn: Turn, transition: Transition, /) -> Turn:

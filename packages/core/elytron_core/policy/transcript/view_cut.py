@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from elytron_core.contracts.scope_fields import Clip, ClipReason
-from elytron_core.contracts.transcript import (
+from elytron_core.contracts.conversation.transcript import (
     RedactedTranscriptMessage,
     RedactedTranscriptSlice,
     RedactedTranscriptTurn,
@@ -13,12 +12,13 @@ from elytron_core.contracts.transcript import (
     TranscriptReplayAudit,
     TranscriptReplayView,
 )
+from elytron_core.contracts.scope_fields import Clip, ClipReason
 from elytron_core.ids import TurnId
-from elytron_core.planes.actors import ActorAttribution
-from elytron_core.planes.attributes import Attribute, TurnAttribute
-from elytron_core.planes.host_refs import HostOpaqueRef
-from elytron_core.planes.profiles import TranscriptGovernanceBudget
-from elytron_core.planes.transcript import Redaction, ToolObservation, Turn, message_id, said_at
+from elytron_core.planes.conversation.actors import ActorAttribution
+from elytron_core.planes.conversation.attributes import Attribute, TurnAttribute
+from elytron_core.planes.conversation.host_refs import HostOpaqueRef
+from elytron_core.planes.conversation.transcript import Redaction, ToolObservation, Turn, message_id, said_at
+from elytron_core.planes.knowledge.profiles import TranscriptGovernanceBudget
 from elytron_core.policy.transcript.views import INWARD, LABELLED, attribute_redaction, message_redaction, ref_redaction
 from elytron_core.scope import ConversationKey
 

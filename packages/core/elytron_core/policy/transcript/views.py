@@ -2,13 +2,13 @@
 
 from typing import assert_never
 
-from elytron_core.contracts.transcript import TranscriptRedactionReason as Reason
-from elytron_core.contracts.transcript import TranscriptReplayView as View
-from elytron_core.planes.attributes import AttributePolicy, TurnAttribute
+from elytron_core.contracts.conversation.transcript import TranscriptRedactionReason as Reason
+from elytron_core.contracts.conversation.transcript import TranscriptReplayView as View
+from elytron_core.planes.conversation.attributes import AttributePolicy, TurnAttribute
+from elytron_core.planes.conversation.host_refs import HostOpaqueRef, HostRefVisibility
+from elytron_core.planes.conversation.transcript import Lifecycle, Redaction, Turn
 from elytron_core.planes.evidence import PRIVATE, EvidenceAuthority
-from elytron_core.planes.host_refs import HostOpaqueRef, HostRefVisibility
 from elytron_core.planes.roles import Role
-from elytron_core.planes.transcript import Lifecycle, Redaction, Turn
 
 VISIBLE_REFS = {
     View.RAW_OWNER_ONLY: frozenset(HostRefVisibility),

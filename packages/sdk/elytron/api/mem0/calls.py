@@ -6,7 +6,7 @@ from typing import Any
 from elytron.api import arguments
 from elytron.api.everyday import EverydayFace
 from elytron.api.mem0.delete_all import delete_all
-from elytron_core.contracts import control, recall
+from elytron_core.contracts.knowledge import control, recall
 
 
 class Mem0Face(EverydayFace):

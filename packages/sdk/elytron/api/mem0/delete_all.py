@@ -3,7 +3,7 @@
 from elytron.api import arguments
 from elytron.api.base import Face
 from elytron_core import limits
-from elytron_core.contracts.control import (
+from elytron_core.contracts.knowledge.control import (
     ControlDecision,
     Hidden,
     MemoryControlReport,

@@ -1,0 +1,1 @@
+"""Who calls: principals, keys, and the limit on wrong keys."""

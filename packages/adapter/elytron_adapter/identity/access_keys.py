@@ -1,0 +1,322 @@
+"""Access keys: made once, shown once, kept as keyed digests in the store's system space, known again by them."""
+
+import contextlib
+import hmac
+import re
+from collections.abc import Collection
+from functools import cache
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from elytron.context import OperationContext
+from elytron.documents.cursor import CursorForm
+from elytron.state.conflict_retry import Race
+from elytron.state.space_records import opening_changes
+from elytron_adapter.identity.principals import Principal, PrincipalKind
+from elytron_core import canonical, limits
+from elytron_core.caches.lru import LruCache
+from elytron_core.clock import Instant
+from elytron_core.contracts.scope_fields import Cursor, PageLimit
+from elytron_core.errors import Conflict, ElytronError, NotFound, Unauthorized
+from elytron_core.ids import SYSTEM_SPACE, SpaceId, is_reserved
+from elytron_core.model import Request, Value
+from elytron_core.planes.admin.access import ACCESS_KEYS, AccessKey
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports import store_pages
+from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
+from elytron_core.scope import Name, Space
+
+KEY_ID = re.compile(r"[0-9a-f]{16}")
+_CURSOR = CursorForm(KEY_ID, "a page of keys")
+_KEY = re.compile(r"ely_(operator|user|device)_([0-9a-f]{16})_([0-9a-f]{64})")
+_SECRET_BYTES = 32
+_NOBODY = "0" * 64
+
+
+class AccessKeyReport(Value):
+    """A key as it is shown: everything but what opens anything. `fingerprint` changes when the key does.
+
+    `last_used_at` is true to the hour; without it, the key was never used.
+    """
+
+    id: str
+    kind: PrincipalKind
+    space: str | None = None
+    label: str
+    fingerprint: str
+    created_at: Instant
+    rotated_at: Instant | None = None
+    revoked_at: Instant | None = None
+    last_used_at: Instant | None = None
+
+
+class AccessKeyIssued(Value):
+    """A new key. `key` is shown this once; `webhook_secret` signs webhooks under `access.id`."""
+
+    access: AccessKeyReport
+    key: str
+    webhook_secret: str
+
+
+class AccessKeyList(Value):
+    """A page of keys, in the order of their ids."""
+
+    items: tuple[AccessKeyReport, ...]
+    next_cursor: str | None = None
+
+
+class AccessAddRequest(Request):
+    """Make a key. A user's or device's is for one space, an operator's for the whole server."""
+
+    kind: PrincipalKind
+    space: Space | None = None
+    label: Name
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        match self.kind:
+            case PrincipalKind.DEVELOPER:
+                raise ValueError("a developer has no key: he is whoever reaches a server in development mode")
+            case PrincipalKind.OPERATOR:
+                if self.space is not None:
+                    raise ValueError("an operator's key is for no single space")
+            case PrincipalKind.USER | PrincipalKind.DEVICE:
+                if self.space is None or is_reserved(self.space):
+                    raise ValueError("a user's or device's key needs a space of theirs")
+        return self
+
+
+class AccessKeyRequest(Request):
+    """Name a key by its id."""
+
+    id: Annotated[str, Field(pattern=f"^{KEY_ID.pattern}$")]
+
+
+class AccessListRequest(Request):
+    """Ask for a page of keys."""
+
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+
+
+class AccessKeys:
+    """The access keys of a store, and who holds them. A change made elsewhere is seen after two seconds."""
+
+    def __init__(self, context: OperationContext, /) -> None:
+        self._context = context
+        self._seen: LruCache[str, tuple[Instant, AccessKey | None]] = LruCache(limits.ACCESS_KEYS_CACHED)
+        self._noted: LruCache[str, Instant] = LruCache(limits.ACCESS_KEYS_CACHED)
+
+    async def authenticate(self, authorization: str | None, /) -> Principal:
+        """Return whose key the header holds. Raises Unauthorized, with one and the same word for every reason."""
+        scheme, _, given = (authorization or "").partition(" ")
+        found = _KEY.fullmatch(given.strip()) if scheme.lower() == "bearer" else None
+        if found is None:
+            raise Unauthorized
+        record = await self._context.spaces.find(SYSTEM_SPACE)
+        key = await self._look_up(found[2])
+        expected = key.digest if key is not None and key.revoked_at is None else _NOBODY
+        if record is None or not hmac.compare_digest(_digest(record, *found.groups()), expected):
+            raise Unauthorized
+        assert key is not None
+        await self.used(key.id)
+        return _principal(key)
+
+    async def signer(self, key_id: str, /) -> tuple[Principal, str]:
+        """Return whose key `key_id` is and the secret that its holder signs with. Raises Unauthorized."""
+        record = await self._context.spaces.find(SYSTEM_SPACE)
+        key = await self._look_up(key_id) if KEY_ID.fullmatch(key_id) else None
+        if record is None or key is None or key.revoked_at is not None:
+            raise Unauthorized
+        return _principal(key), _webhook_secret(record, key)
+
+    async def used(self, key_id: str, /) -> None:
+        """Note that a key that was just looked up is used: once an hour, and only where that can be stored now."""
+        seen = self._seen.get(key_id)
+        if seen is None or seen[1] is None:
+            return
+        now = seen[0]
+        if now - max(seen[1].last_used_at or 0, self._noted.get(key_id, 0)) < limits.ACCESS_USED_EVERY_MS:
+            return
+        self._noted[key_id] = now
+        with contextlib.suppress(ElytronError):
+            record, key, revision = await self._kept(key_id)
+            if (key.last_used_at or 0) < now:
+                await self._put(key.model_copy(update={"last_used_at": now}), record, expects=revision)
+
+    async def add(self, request: AccessAddRequest, /) -> AccessKeyIssued:
+        """Make a key and show it, this once."""
+        context = self._context
+        race = Race()
+        while True:
+            record, is_new = await context.spaces.found_or_new(SYSTEM_SPACE)
+            key_id, secret = context.ids.secret(8).hex(), context.ids.secret(_SECRET_BYTES).hex()
+            key = AccessKey(
+                id=key_id,
+                kind=request.kind,
+                space=request.space,
+                label=request.label,
+                digest=_digest(record, request.kind, key_id, secret),
+                created_at=context.clock.now(),
+            )
+            try:
+                await self._put(key, record, expects=0, is_new=is_new)
+            except Conflict as conflict:
+                await race.lost(conflict)
+                continue
+            return _issued(key, secret, record)
+
+    async def rotate(self, request: AccessKeyRequest, /) -> AccessKeyIssued:
+        """Give a key a new secret; the old one opens nothing from now on. Raises NotFound, also for a revoked one."""
+        race = Race()
+        while True:
+            record, key, revision = await self._kept(request.id)
+            if key.revoked_at is not None:
+                raise NotFound(what="access key", name=request.id)
+            secret = self._context.ids.secret(_SECRET_BYTES).hex()
+            turned = key.model_copy(
+                update={
+                    "digest": _digest(record, key.kind, key.id, secret),
+                    "rotations": key.rotations + 1,
+                    "rotated_at": self._context.clock.now(),
+                }
+            )
+            try:
+                await self._put(turned, record, expects=revision, takes_back=True)
+            except Conflict as conflict:
+                await race.lost(conflict)
+                continue
+            return _issued(turned, secret, record)
+
+    async def revoke(self, request: AccessKeyRequest, /) -> AccessKeyReport:
+        """Let a key open nothing any more. A second time changes nothing. Raises NotFound."""
+        race = Race()
+        while True:
+            record, key, revision = await self._kept(request.id)
+            if key.revoked_at is not None:
+                return _shown(key)
+            ended = key.model_copy(update={"revoked_at": self._context.clock.now()})
+            try:
+                await self._put(ended, record, expects=revision, takes_back=True)
+            except Conflict as conflict:
+                await race.lost(conflict)
+                continue
+            return _shown(ended)
+
+    async def list(self, request: AccessListRequest | None = None, /) -> AccessKeyList:
+        """Return a page of the keys, revoked ones too."""
+        asked = request or AccessListRequest()
+        found = await self._context.store.scan(
+            SYSTEM_SPACE, ACCESS_KEYS, after=_CURSOR.key(asked.cursor), limit=asked.limit
+        )
+        keys = [AccessKey.from_bytes(document.body) for document in found]
+        more = keys[-1].id if len(keys) == asked.limit else None
+        return AccessKeyList(items=tuple(map(_shown, keys)), next_cursor=more)
+
+    async def open_kinds(self) -> frozenset[PrincipalKind]:
+        """Return of which kinds there are keys that open something."""
+        page: AccessKeyList | None = None
+        found: set[PrincipalKind] = set()
+        while page is None or page.next_cursor is not None:
+            page = await self.list(AccessListRequest(cursor=page.next_cursor if page is not None else None))
+            found |= {key.kind for key in page.items if key.revoked_at is None}
+        return frozenset(found)
+
+    async def refs_of(self, spaces: Collection[str], /) -> tuple[Ref, ...]:
+        """Return where the keys of these spaces are stored, for an erasure that ends them."""
+        stored = store_pages.documents(self._context.store, SYSTEM_SPACE, ACCESS_KEYS)
+        return tuple([one.ref async for one in stored if AccessKey.from_bytes(one.body).space in spaces])
+
+    async def _look_up(self, key_id: str) -> AccessKey | None:
+        """Return the key as it was seen a moment ago, or as it is."""
+        now = self._context.clock.now()
+        seen = self._seen.get(key_id)
+        if seen is not None and 0 <= now - seen[0] < limits.ACCESS_CACHE_MS:
+            return seen[1]
+        (document,) = await self._context.store.get(SYSTEM_SPACE, (Ref(ACCESS_KEYS, key_id),))
+        # What is not there takes as long as what is: a key is read either way.
+        read = AccessKey.from_bytes(document.body if document is not None else _nobodys_key())
+        key = read if document is not None else None
+        self._seen[key_id] = (now, key)
+        return key
+
+    async def _kept(self, key_id: str) -> tuple[SpaceRecord, AccessKey, int]:
+        record = await self._context.spaces.find(SYSTEM_SPACE)
+        (document,) = await self._context.store.get(SYSTEM_SPACE, (Ref(ACCESS_KEYS, key_id),))
+        if record is None or document is None:
+            raise NotFound(what="access key", name=key_id)
+        return record, AccessKey.from_bytes(document.body), document.revision
+
+    async def _put(
+        self, key: AccessKey, record: SpaceRecord, *, expects: int, is_new: bool = False, takes_back: bool = False
+    ) -> None:
+        """Commit `key`. Raises Conflict where somebody was there before, and it has to be made anew."""
+        ref, body = Ref(ACCESS_KEYS, key.id), key.to_bytes()
+        puts, requires, entries = opening_changes(record, is_new=is_new)
+        batch = Batch(
+            space=SYSTEM_SPACE,
+            at=self._context.clock.now(),
+            puts=(*puts, Put(ref, body, expects)),
+            requires=requires,
+            entries=(*entries, Entry(Action.OPERATOR, ref, record.digest(body))),
+            takes_back=takes_back,
+        )
+        try:
+            await self._context.store.commit(batch)
+        except Conflict:
+            self._context.spaces.forget(SYSTEM_SPACE)
+            raise
+        self._seen.pop(key.id, None)
+
+
+@cache
+def _nobodys_key() -> bytes:
+    """Return a key that opens nothing, as it would be kept."""
+    at = Instant(limits.LATEST_MS)
+    key = AccessKey(
+        id="0" * 16,
+        kind=PrincipalKind.USER,
+        space=SpaceId("nobody"),
+        label="nobody",
+        digest=_NOBODY,
+        created_at=at,
+        last_used_at=at,
+    )
+    return key.to_bytes()
+
+
+def _digest(record: SpaceRecord, *parts: str) -> str:
+    """Return the digest of a key's kind, id and secret, keyed by the system space's own secret."""
+    return canonical.tag(bytes.fromhex(record.secret), "access key", *parts, size=64)
+
+
+def _webhook_secret(record: SpaceRecord, key: AccessKey) -> str:
+    """Return the secret that a key's holder signs webhooks with; derived, so that it lies nowhere."""
+    return canonical.tag(bytes.fromhex(record.secret), "webhook secret", key.id, str(key.rotations), size=64)
+
+
+def _principal(key: AccessKey) -> Principal:
+    return Principal(id=key.id, kind=key.kind, space=key.space)
+
+
+def _shown(key: AccessKey) -> AccessKeyReport:
+    return AccessKeyReport(
+        id=key.id,
+        kind=key.kind,
+        space=key.space,
+        label=key.label,
+        fingerprint=key.digest[:12],
+        created_at=key.created_at,
+        rotated_at=key.rotated_at,
+        revoked_at=key.revoked_at,
+        last_used_at=key.last_used_at,
+    )
+
+
+def _issued(key: AccessKey, secret: str, record: SpaceRecord) -> AccessKeyIssued:
+    return AccessKeyIssued(
+        access=_shown(key),
+        key=f"ely_{key.kind}_{key.id}_{secret}",
+        webhook_secret=_webhook_secret(record, key),
+    )

@@ -1,0 +1,126 @@
+"""Access keys: who may call a server over this store."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from elytron_cli.input.options import Command, Group, asking, common
+from elytron_cli.input.values import valid
+from elytron_cli.runner import output, settings
+from elytron_cli.session import opened
+from elytron_cli.tables import common as tables_common
+from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.output import Output
+from elytron_store import WhenMissing
+
+if TYPE_CHECKING:
+    from elytron_adapter.identity.access_keys import AccessKeyIssued, AccessKeyReport, AccessKeys
+
+
+PAGE = 1_000
+KINDS = ("operator", "user", "device")
+
+
+@click.group("access", cls=Group)
+@common
+def access() -> None:
+    """Make, list, rotate and revoke the keys with which a server over this store is called."""
+
+
+@access.command("add", cls=Command)
+@click.option("--kind", type=click.Choice(KINDS), required=True, help="What its holder may do.")
+@click.option("--label", required=True, metavar="TEXT", help="What the key is for, as lists show it.")
+@common
+def add(*, kind: str, label: str) -> None:
+    """Make a key and print it, this once. A user's or device's is for the space that --space names."""
+    from elytron_adapter.identity.access_keys import AccessAddRequest
+    from elytron_adapter.identity.principals import PrincipalKind
+
+    space = None if kind == PrincipalKind.OPERATOR else settings().space.value
+    request = valid(AccessAddRequest, kind=PrincipalKind(kind), space=space, label=label)
+
+    async def work(keys: "AccessKeys", out: Output) -> None:
+        _tell_issued(out, await keys.add(request))
+
+    _with_keys(work, when_missing=WhenMissing.MAKE)
+
+
+@access.command("list", cls=Command)
+@common
+def list_keys() -> None:
+    """List the keys: whose they are and their fingerprints, and nothing that opens anything."""
+    from elytron_adapter.identity.access_keys import AccessKeyList, AccessListRequest
+
+    async def work(keys: "AccessKeys", out: Output) -> None:
+        found: list[AccessKeyReport] = []
+        page = await keys.list(AccessListRequest(limit=PAGE))
+        found += page.items
+        while page.next_cursor is not None:
+            page = await keys.list(AccessListRequest(limit=PAGE, cursor=page.next_cursor))
+            found += page.items
+        report = AccessKeyList(items=tuple(found))
+        told = "\n".join(map(_line, found)) or "no keys"
+        out.report(report, lambda console: console.print(told, soft_wrap=True))
+
+    _with_keys(work)
+
+
+@access.command("rotate", cls=Command)
+@click.argument("key_id", metavar="ID")
+@common
+def rotate(*, key_id: str) -> None:
+    """Give the key ID a new secret and print it, this once; the old one opens nothing from then on."""
+    from elytron_adapter.identity.access_keys import AccessKeyRequest
+
+    request = valid(AccessKeyRequest, id=key_id)
+
+    async def work(keys: "AccessKeys", out: Output) -> None:
+        _tell_issued(out, await keys.rotate(request))
+
+    _with_keys(work)
+
+
+@access.command("revoke", cls=Command)
+@click.argument("key_id", metavar="ID")
+@asking
+@common
+def revoke(*, key_id: str, yes: bool) -> None:
+    """Let the key ID open nothing any more."""
+    from elytron_adapter.identity.access_keys import AccessKeyRequest
+
+    confirm(f"Revoke the key {key_id!r}, with no way back?", yes=yes)
+    request = valid(AccessKeyRequest, id=key_id)
+
+    async def work(keys: "AccessKeys", out: Output) -> None:
+        report = await keys.revoke(request)
+        out.report(report, lambda console: console.print(_line(report), soft_wrap=True))
+
+    _with_keys(work)
+
+
+def _with_keys(
+    work: Callable[["AccessKeys", Output], Awaitable[None]], *, when_missing: WhenMissing = WhenMissing.REFUSE
+) -> None:
+    from elytron_adapter.identity.access_keys import AccessKeys
+
+    found, out = settings(), output()
+
+    async def whole() -> None:
+        async with opened(found, when_missing=when_missing) as session:
+            await work(AccessKeys(session.runtime.context), out)
+
+    asyncio.run(whole())
+
+
+def _tell_issued(out: Output, issued: "AccessKeyIssued") -> None:
+    rows = [("key", issued.key), ("webhook secret", issued.webhook_secret), ("id", issued.access.id)]
+    note = ("", "both are shown this once and kept nowhere: put them where they are used")
+    out.report(issued, lambda console: tables_common.pairs(console, [*rows, note]))
+
+
+def _line(item: "AccessKeyReport") -> str:
+    state = "revoked" if item.revoked_at is not None else item.fingerprint
+    used = "never used" if item.last_used_at is None else f"used {tables_common.when(item.last_used_at)}"
+    return f"{item.id}  {item.kind:<8}  {state:<12}  {used:<21}  {item.space or '(every space)'}  {item.label}"

@@ -1,0 +1,139 @@
+"""Bringing files in and taking the space out."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import click
+
+from elytron.flows.transcript_import import PLACE_DIGITS, TranscriptImportReport, import_transcript
+from elytron.importers import bundle
+from elytron_cli.commands.conversation.write import conversation_scope
+from elytron_cli.input.files import STANDARD_INPUT, as_file, require_free
+from elytron_cli.input.options import command, common, disclosing, overwriting
+from elytron_cli.runner import run, storing
+from elytron_cli.session import Session
+from elytron_cli.tables import common as tables_common
+from elytron_cli.terminal.output import Output
+from elytron_cli.terminal.progress import Bar
+from elytron_core.contracts.admin.archive import (
+    ImportMode,
+    MemoryImportReport,
+    MemoryImportRequest,
+    MemorySpaceExportReport,
+    MemorySpaceExportRequest,
+)
+from elytron_core.planes.conversation.transcript import Role
+
+
+@command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--conversation", metavar="NAME", help="Where messages go that name no conversation.")
+@click.option(
+    "--mode",
+    type=click.Choice([mode.value for mode in ImportMode]),
+    default=ImportMode.FULL_RESTORE.value,
+    show_default=True,
+    help="For archives: exactly into an empty space, or what is new into any.",
+)
+@click.option(
+    "--include",
+    multiple=True,
+    type=click.Choice([Role.SYSTEM.value, Role.TOOL.value]),
+    help="Also what a system or a tool said; may be repeated.",
+)
+@click.option("--dry-run", is_flag=True, help="Only read and judge the file.")
+@common
+def import_file(
+    *, file: Path, conversation: str | None, mode: str, include: tuple[str, ...], dry_run: bool
+) -> int | None:
+    """Read FILE into the space: a transcript, notes, an export, a folder or ZIP file of these, or an archive.
+
+    Known are JSON Lines, OpenAI messages, the exports of ChatGPT, Claude, WhatsApp and Telegram, Markdown and text.
+
+    What FILE is, is told by its content ("-" reads standard input). A transcript can be imported again, also when it
+    has grown: what is there already is left alone. From a file with anything wrong in it, nothing is stored.
+    """
+    with as_file(file) as read:
+
+        async def work(session: Session, out: Output) -> None:
+            if _is_archive(read):
+                request = MemoryImportRequest(path=os.fspath(read), mode=ImportMode(mode), dry_run=dry_run)
+                restored = await session.call(request, MemoryImportReport)
+                out.report(restored, lambda console: tables_common.pairs(console, _told(restored)))
+                return
+            named = conversation or (_of_stream(read) if file == STANDARD_INPUT else None)
+            scope = conversation_scope(session, named)
+            roles = [Role(name) for name in include]
+            with Bar("importing", unit="bytes", shown=not out.is_json, first="judging") as bar:
+                report = await import_transcript(
+                    session, read, scope=scope, progress=bar.at, dry_run=dry_run, include=roles
+                )
+            out.report(report, lambda console: tables_common.pairs(console, _read(report)))
+
+        return run(work, when_missing=storing(dry_run=dry_run))
+
+
+@command("export")
+@click.argument("file", type=click.Path(path_type=Path))
+@disclosing
+@overwriting
+@common
+def export(*, file: Path, include_private: bool, force: bool) -> int | None:
+    """Write to the archive FILE what may leave your hands: no transcript, no private fact. With --private, everything.
+
+    A full restore needs everything. An existing file is refused; with --force it is replaced as a whole.
+    """
+    require_free(file, force=force)
+    request = MemorySpaceExportRequest(path=os.fspath(file), include_private=include_private, overwrite=force)
+
+    async def work(session: Session, out: Output) -> None:
+        report = await session.call(request, MemorySpaceExportReport)
+        rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), ("entries", str(report.entries))]
+        counts = [(name, str(count)) for name, count in report.documents.items()]
+        left = ", ".join(f"{count} {name}" for name, count in report.redacted.items())
+        left_out = [("left out", f"{left}: --private writes them too")] if left else []
+        out.report(report, lambda console: tables_common.pairs(console, [*rows, *counts, *left_out]))
+
+    return run(work)
+
+
+def _is_archive(file: Path) -> bool:
+    try:
+        if not file.is_file():
+            return False
+        with file.open("rb") as opened:
+            is_zip = opened.read(len(bundle.MAGIC)) == bundle.MAGIC
+        return is_zip and not bundle.is_export(file)
+    except (OSError, ValueError):
+        return False  # the reader of transcripts says what is wrong with it
+
+
+def _of_stream(read: Path) -> str:
+    """Return the conversation of what standard input gave, which no other input shares."""
+    with read.open("rb") as file:
+        return f"stdin-{hashlib.file_digest(file, 'sha256').hexdigest()[:PLACE_DIGITS]}"
+
+
+def _told(report: MemoryImportReport) -> list[tuple[str, str]]:
+    imported = ", ".join(f"{count} {name}" for name, count in report.imported.items()) or "nothing"
+    skipped = ", ".join(f"{count} {name}" for name, count in report.skipped.items() if count)
+    return [("would import" if report.dry_run else "imported", imported), ("there already", skipped)]
+
+
+def _read(report: TranscriptImportReport) -> list[tuple[str, str]]:
+    formats = ", ".join(form.value for form in report.formats)
+    found = f"{report.messages} messages in {report.conversations} conversations ({formats})"
+    left_out = ", ".join(f"{count} {reason.value.replace('_', ' ')}" for reason, count in report.left_out.items())
+    span = (
+        f"{tables_common.when(report.first_at)} to {tables_common.when(report.last_at)}"
+        if report.first_at is not None
+        else ""
+    )
+    return [
+        ("found", found),
+        ("said", span),
+        ("stored", "nothing, this was a dry run" if report.dry_run else str(report.stored)),
+        ("there already", str(report.duplicates) if report.duplicates else ""),
+        ("left out", left_out),
+    ]

@@ -1,0 +1,39 @@
+"""Looking at a whole space."""
+
+import click
+
+from elytron_adapter.failures import EXIT_DAMAGE
+from elytron_cli.input.options import command, common
+from elytron_cli.input.values import valid
+from elytron_cli.runner import run
+from elytron_cli.session import Session
+from elytron_cli.tables import common as tables_common
+from elytron_cli.terminal.output import Output
+from elytron_core.contracts.admin.inspection import MemoryInspectionReport, MemoryInspectionRequest
+
+
+@command("inspect")
+@click.option("--check", is_flag=True, help="Read every byte of the store and report damage.")
+@click.option("--repair", is_flag=True, help="Check, and move what is damaged aside; nothing is thrown away.")
+@click.option("--head", metavar="HEAD", help="A head that was kept elsewhere: say whether the space still holds it.")
+@common
+def inspect(*, check: bool, repair: bool, head: str | None) -> int | None:
+    """Say what the space holds.
+
+    Exits with 13 where a check finds damage, or anything that the journal did not tell of, and where the space does not
+    hold the head: an older state was put back.
+    """
+    request = valid(MemoryInspectionRequest, check=check or repair, repair=repair, head=head)
+
+    async def work(session: Session, out: Output) -> int | None:
+        report = await session.call(request, MemoryInspectionReport)
+        out.report(report, lambda console: tables_common.inspected(console, report))
+        return None if _is_sound(report) else EXIT_DAMAGE
+
+    return run(work)
+
+
+def _is_sound(report: MemoryInspectionReport) -> bool:
+    is_told = report.journal_account is None or report.journal_account.altered == 0
+    is_held = report.head_standing is None or report.head_standing.is_sound
+    return is_told and is_held and (report.store_check is None or report.store_check.ok)

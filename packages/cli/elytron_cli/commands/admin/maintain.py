@@ -1,0 +1,112 @@
+"""Maintenance: everything that is done with what was said, after it was said."""
+
+import shlex
+
+import click
+
+from elytron.flows.backlog import BacklogReport, read_backlog, work_off
+from elytron_cli.commands.conversation.write import conversation_scope
+from elytron_cli.input.options import asking, command, common
+from elytron_cli.runner import run
+from elytron_cli.session import Session
+from elytron_cli.tables import jobs
+from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.output import Output
+from elytron_cli.terminal.progress import Bar
+from elytron_core import limits
+from elytron_core.contracts.admin.maintenance import Extraction, MemoryMaintainRequest, MemoryMaintenanceReport
+from elytron_core.planes.admin.jobs import Pass
+
+
+@command("maintain")
+@click.option("--conversation", metavar="NAME", help="Which conversation's turns to look at.")
+@click.option(
+    "--extraction",
+    type=click.Choice([member.value for member in Extraction]),
+    default=Extraction.AUTO.value,
+    show_default=True,
+    help="How lasting facts are drawn from turns; auto is by the model where one is named, else by rules.",
+)
+@click.option(
+    "--only", "passes", multiple=True, type=click.Choice([member.value for member in Pass]), help="Only this part."
+)
+@click.option(
+    "--turns",
+    type=click.IntRange(1, limits.MAINTAIN_TURNS),
+    default=limits.MAINTAIN_TURNS,
+    show_default=True,
+    help="How many turns to look at, at most.",
+)
+@click.option("--all", "everything", is_flag=True, help="Every conversation of the space, until nothing is left.")
+@click.option("--dry-run", is_flag=True, help="With --all: only say what waits, and what a model would be asked.")
+@asking
+@common
+def maintain(
+    *,
+    conversation: str | None,
+    extraction: str,
+    passes: tuple[str, ...],
+    turns: int,
+    everything: bool,
+    dry_run: bool,
+    yes: bool,
+) -> int | None:
+    """Look at the turns that nobody has looked at yet, and keep memory in order; each part says what it came to.
+
+    --all says before what a model is asked at most, and goes on where an earlier run ended.
+    """
+    if everything and (conversation is not None):
+        raise click.UsageError("--all is every conversation: leave --conversation out")
+    if dry_run and not everything:
+        raise click.UsageError("--dry-run needs --all")
+
+    async def work(session: Session, out: Output) -> None:
+        request = MemoryMaintainRequest(
+            scope=conversation_scope(session, conversation),
+            extraction=Extraction(extraction),
+            passes=tuple(Pass(name) for name in passes) or tuple(Pass),
+            turns_max=turns,
+        )
+        if everything:
+            await _work_off(session, out, request, dry_run=dry_run, yes=yes)
+            return
+        report = await session.call(request, MemoryMaintenanceReport)
+        out.report(report, lambda console: jobs.maintained(console, report))
+        if not report.turns:
+            await _hint(session, out, request, report)
+
+    return run(work)
+
+
+async def _work_off(
+    session: Session, out: Output, request: MemoryMaintainRequest, /, *, dry_run: bool, yes: bool
+) -> None:
+    """Do every conversation's backlog, after what it may cost was agreed to."""
+    assert request.scope is not None
+    backlog = await read_backlog(session.runtime.context, request.scope, of=request.extraction)
+    if dry_run:
+        report = BacklogReport(space=backlog.space, backlog=backlog, left=backlog.turns, dry_run=True)
+    else:
+        if backlog.calls:
+            confirm(f"{jobs.waiting(backlog)}. Go on?", yes=yes)
+        with Bar("maintaining", unit="turns", shown=not out.is_json) as bar:
+            report = await work_off(
+                lambda asked: session.call(asked, MemoryMaintenanceReport), request, backlog, progress=bar.at
+            )
+    out.report(report, lambda console: jobs.worked_off(console, report))
+
+
+async def _hint(
+    session: Session, out: Output, request: MemoryMaintainRequest, report: MemoryMaintenanceReport, /
+) -> None:
+    """Say that turns wait in other conversations, where in this one none do."""
+    assert request.scope is not None
+    backlog = await read_backlog(session.runtime.context, request.scope, of=Extraction.OFF)
+    if backlog.turns:
+        here = f"{report.channel}/{report.conversation}"
+        count = len(backlog.conversations)
+        first = backlog.conversations[0]
+        named = f"--channel {shlex.quote(first.channel)} --conversation {shlex.quote(first.conversation)}"
+        out.hint(
+            f"no turn of {here!r} waits, but {backlog.turns} in {count} other conversations: take --all, or {named}"
+        )

@@ -1,0 +1,232 @@
+"""Servers beside the store's own: a memory proxy before a model server; and the end of one that runs."""
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from elytron.remote.address import address_of
+from elytron.remote.shutdown import shut_down
+from elytron_cli.commands.servers.serve import log_to_stderr, loop_factory
+from elytron_cli.input.options import Command, Group, command, common
+from elytron_cli.input.server_address import Server, addressed
+from elytron_cli.runner import output, settings
+from elytron_cli.session import opened, without_core_dumps
+from elytron_cli.terminal.output import Output
+from elytron_core import limits
+from elytron_core.errors import MissingExtra, PermissionRefused
+from elytron_core.model import Value
+from elytron_proxy import MemoryUse, Placement, upstreams_of
+from elytron_proxy import limits as proxy_limits
+from elytron_proxy.settings import DEFAULT_UPSTREAM, PORT, networks_of
+from elytron_store import WhenMissing
+
+if TYPE_CHECKING:
+    from elytron_http_shell.server import Started
+    from elytron_proxy import ProxySettings
+
+
+class ProxyReport(Value):
+    """Where a proxy listens, before which servers it stands, and whom it lets in."""
+
+    address: str
+    mode: str
+    store: str
+    upstreams: tuple[str, ...]
+    pid: int
+
+
+@command("proxy")
+@click.option(
+    "--upstream",
+    "upstreams",
+    multiple=True,
+    metavar="[PREFIX=]URL",
+    help=(f"A model server; with a prefix, for the models whose names begin so. Without: {DEFAULT_UPSTREAM}."),
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=PORT, show_default=True, help="Port; 0: any free one.")
+@click.option(
+    "--placement",
+    type=click.Choice([item.value for item in Placement]),
+    default=Placement.TAIL.value,
+    show_default=True,
+    help="Where memory stands in a request.",
+)
+@click.option(
+    "--memory",
+    "use",
+    type=click.Choice([item.value for item in MemoryUse]),
+    default=MemoryUse.ON.value,
+    show_default=True,
+    help="How memory takes part, unless a request says otherwise.",
+)
+@click.option(
+    "--max-chars",
+    type=click.IntRange(0, limits.PROJECTION_CHARS_MAX),
+    default=proxy_limits.BLOCK_CHARS,
+    show_default=True,
+    help="Size of what memory adds.",
+)
+@click.option("--keep-partial", is_flag=True, help="Keep answers that their length or a filter ended, too.")
+@click.option("--finish", is_flag=True, help="Read answers to their end, and keep them, if their client leaves.")
+@click.option("--stateless", is_flag=True, help="Keep no responses for `previous_response_id`.")
+@click.option(
+    "--resend",
+    is_flag=True,
+    help="Ask once more without sealed reasoning where a model server cannot read it.",
+)
+@click.option("--audit", is_flag=True, help="Keep the last blocks that went to a model, as records.")
+@click.option(
+    "--trusted-peer",
+    "peers",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A program, or network, whose headers say for which user it asks.",
+)
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name that the proxy is reached by.")
+@click.option(
+    "--development", is_flag=True, help="Ask nobody for a key, also if there are some. On this machine alone."
+)
+@click.option("--log", "style", type=click.Choice(["console", "json"]), help="Without: console at a terminal.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="warning",
+    show_default=True,
+    help="From which level on is logged.",
+)
+@common
+def proxy(
+    *,
+    upstreams: tuple[str, ...],
+    host: str,
+    port: int,
+    development: bool,
+    style: str | None,
+    log_level: str,
+    **given: Any,
+) -> int | None:
+    """Stand before a model server with an unchanged API, and remember what is said.
+
+    Speaks OpenAI's chat completions and Responses, Anthropic's Messages and Ollama's API. The key of a model server
+    stands in ELYTRON_LLM_UPSTREAM_KEY; clients show an access key, once there is one (`elytron access add`).
+    """
+    from elytron_http_shell.server import Serving
+
+    log_to_stderr(style, log_level)
+    without_core_dumps()
+    serving = Serving(host=host, port=port, development=development, names=frozenset(given["hosts"]))
+    asked = _settings(upstreams, host=host, **given)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_serve(asked, serving))
+    return None
+
+
+def _settings(
+    upstreams: tuple[str, ...],
+    *,
+    host: str,
+    placement: str,
+    use: str,
+    max_chars: int,
+    keep_partial: bool,
+    finish: bool,
+    stateless: bool,
+    resend: bool,
+    audit: bool,
+    peers: tuple[str, ...],
+    hosts: tuple[str, ...],
+) -> "ProxySettings":
+    from elytron_proxy import ProxySettings
+
+    return ProxySettings(
+        upstreams=upstreams_of(upstreams or (DEFAULT_UPSTREAM,), environment=os.environ),
+        placement=Placement(placement),
+        memory=MemoryUse(use),
+        space=settings().space.value,
+        max_chars=max_chars,
+        partial=keep_partial,
+        finish=finish,
+        stateful=not stateless,
+        resend=resend,
+        audit=audit,
+        trusted_peers=networks_of(peers),
+        hosts=frozenset({"localhost", "127.0.0.1", "::1", host.lower(), *(name.lower() for name in hosts)}),
+    )
+
+
+async def _serve(asked: "ProxySettings", serving: Any) -> None:
+    try:
+        from elytron_http_shell.server import is_loopback, serve_watched
+        from elytron_proxy import ProxyApp
+    except ImportError as error:
+        raise MissingExtra(extra="proxy", purpose="the memory proxy") from error
+    from elytron_adapter.admission_control import FairPlaces
+    from elytron_adapter.dispatch import Dispatcher
+    from elytron_adapter.entry import Entrance
+    from elytron_adapter.identity.access_keys import AccessKeys
+    from elytron_adapter.identity.login_throttle import Attempts
+    from elytron_adapter.identity.principals import Development
+    from elytron_cli.server.protocols import require_entry
+
+    found, out = settings(), output()
+    async with opened(found, when_missing=WhenMissing.MAKE) as session:
+        memory = session.runtime
+        require_entry(memory.context, "llm_gateway")
+        memory.context.entries.add("llm_gateway")
+        keys = AccessKeys(memory.context)
+        has_keys = bool(await keys.open_kinds())
+        if not is_loopback(serving.host) and (serving.development or not has_keys):
+            raise PermissionRefused(
+                "beyond this machine nobody is served without a key: make one with"
+                " `elytron access add --kind user --space <name> --label <name>`, and leave --development out"
+            )
+        is_open = serving.development or not has_keys
+        entrance = Entrance(
+            Dispatcher(memory),
+            authenticator=Development() if is_open else keys,
+            shedding=FairPlaces(serving.bounds),
+            attempts=Attempts(memory.context.clock),
+        )
+        mode = f"everybody on this machine, as {found.space.value!r}" if is_open else "access keys"
+
+        def started(told: "Started") -> None:
+            _ready(out, told, asked, found.store.value)
+
+        app = ProxyApp(entrance, asked)
+        figures = (app.figures.shown,)
+        await serve_watched(app, entrance, serving, started=started, mode=mode, figures=figures)
+
+
+def _ready(out: Output, told: "Started", asked: "ProxySettings", store: str) -> None:
+    servers = tuple(f"{one.prefix}={one.url}" if one.prefix else one.url for one in asked.upstreams)
+    report = ProxyReport(address=told.address, mode=told.mode, store=store, upstreams=servers, pid=os.getpid())
+    lines = (
+        f"listening on {report.address}",
+        f"  before: {', '.join(servers)}",
+        f"  its store: {store}",
+        f"  who may call: {report.mode}",
+        f"  OpenAI clients: base URL {report.address}/v1; Anthropic's and Ollama's: {report.address}",
+        f"  stop it: Ctrl-C, or kill {report.pid}",
+    )
+    out.report(report, lambda console: console.print("\n".join(lines), soft_wrap=True))
+    sys.stdout.flush()
+
+
+@click.group("server", cls=Group)
+@common
+def server() -> None:
+    """End a server that runs on this machine."""
+
+
+@server.command("stop", cls=Command)
+@click.option("--reason", default="", metavar="TEXT", help="Why, for whoever called.")
+@addressed
+def stop(*, reason: str, server: Server) -> None:
+    """End the server at --url: it finishes what it accepted. Needs an operator's key, on the server's own machine."""
+    address = address_of(server.url, api_key=server.key, proxy=server.proxy)
+    report = asyncio.run(shut_down(address, reason=reason))
+    output().report(report, lambda console: console.print(f"the server ends: process {report.pid}"))

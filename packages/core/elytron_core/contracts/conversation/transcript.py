@@ -1,0 +1,368 @@
+"""The transcript: governed commits, views of what was said, the life of its text, and its repair."""
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.conversation.write import TurnDraft
+from elytron_core.contracts.scope_fields import Clip, IdempotencyKey, Reason, ScopedRequest
+from elytron_core.ids import TurnId
+from elytron_core.model import Value
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.conversation.actors import ActorAttribution
+from elytron_core.planes.conversation.attributes import Attribute
+from elytron_core.planes.conversation.host_refs import HostOpaqueRef, OpaqueItem, OpaqueItems
+from elytron_core.planes.derived_refs import DerivedMemoryRef
+from elytron_core.planes.evidence import EvidenceAuthority
+from elytron_core.scope import Name
+
+TurnCursor = Annotated[str, Field(max_length=limits.KEY_CHARS)]
+"""`sequence:turn_id`, as a report gave it."""
+TurnIdText = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
+
+
+class CanonicalTurnDelta(Value):
+    """One finished turn, as the host saw it: only what is new, never the history before it.
+
+    `turn_id` is the host's own; the same turn is committed once, however often it is sent. With `sequence`, the turn
+    must become that one of its conversation.
+    """
+
+    turn_id: Name
+    sequence: Annotated[int, Field(ge=1)] | None = None
+    delivery: transcript.Delivery = transcript.Delivery.DELIVERED
+    source: transcript.TurnSource | None = None
+    actor: ActorAttribution | None = None
+    input_messages: Annotated[tuple[transcript.Message, ...], Field(max_length=limits.MESSAGES_PER_TURN - 1)] = ()
+    assistant_message: transcript.Message | None = None
+    tool_observations: Annotated[
+        tuple[transcript.ToolObservation, ...], Field(max_length=limits.TOOL_OBSERVATIONS)
+    ] = ()
+    host_refs: Annotated[tuple[HostOpaqueRef, ...], Field(max_length=limits.HOST_REFS)] = ()
+    items: OpaqueItems = ()
+    external_content_used: bool = False
+    candidate_ids: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
+    attributes: Annotated[tuple[Attribute, ...], Field(max_length=limits.ATTRIBUTES)] = ()
+    tags: Annotated[tuple[Name, ...], Field(max_length=limits.TAGS)] = ()
+    metadata: transcript.GivenMetadata = {}
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.input_messages and self.assistant_message is None:
+            raise ValueError("has neither input messages nor an assistant message")
+        if self.assistant_message is not None and self.assistant_message.role is not transcript.Role.ASSISTANT:
+            raise ValueError("has an assistant message in another role")
+        return self
+
+    @property
+    def messages(self) -> tuple[transcript.Message, ...]:
+        """Everything said in the turn, the answer last."""
+        answer = (self.assistant_message,) if self.assistant_message is not None else ()
+        return (*self.input_messages, *answer)
+
+    def draft(self) -> TurnDraft:
+        """Return the turn as every write takes it."""
+        return TurnDraft(
+            messages=self.messages,
+            host_id=self.turn_id,
+            delivery=self.delivery,
+            tags=self.tags,
+            metadata=self.metadata,
+            source=self.source,
+            actor=self.actor,
+            tool_observations=self.tool_observations,
+            host_refs=self.host_refs,
+            items=self.items,
+            external_content_used=self.external_content_used,
+            candidate_ids=self.candidate_ids,
+            attributes=self.attributes,
+        )
+
+
+class MemoryTranscriptCommitRequest(ScopedRequest):
+    """Commit a delivered turn as evidence to the scope's conversation.
+
+    Where the scope names a chat and a conversation, the chat is that conversation for this subject from now on.
+    """
+
+    delta: CanonicalTurnDelta
+    title: Name | None = None
+    idempotency_key: IdempotencyKey | None = None
+    dry_run: bool = False
+
+
+class MemoryTranscriptCommitReport(Value):
+    """The receipt of a commit. `committed` says that the turn stands, by this call or an earlier one."""
+
+    space: str
+    channel: str
+    conversation: str
+    host_turn_id: str
+    turn_id: TurnId | None = None
+    sequence: int = 0
+    """The turn's place in its conversation."""
+    message_ids: tuple[str, ...] = ()
+    committed: bool
+    changed: bool
+    duplicated: bool = False
+    dry_run: bool = False
+    skipped_reason: str = ""
+    scrubbed: dict[str, int] = {}
+    journal_sequence: int = 0
+
+
+class TranscriptReplayView(StrEnum):
+    """For whose eyes a transcript is cut."""
+
+    RAW_OWNER_ONLY = "raw_owner_only"
+    MODEL_CONTEXT = "model_context"
+    HOST_UI = "host_ui"
+    OPERATOR_AUDIT = "operator_audit"
+    EXPORT = "export"
+
+
+OPERATOR_VIEWS = frozenset({TranscriptReplayView.RAW_OWNER_ONLY, TranscriptReplayView.OPERATOR_AUDIT})
+"""Views that only who runs the machine may ask for."""
+
+
+class TranscriptRedactionReason(StrEnum):
+    """Why something that is there is not shown."""
+
+    LIFECYCLE_MASKED = "lifecycle_masked"
+    RAW_DELETED = "raw_deleted"
+    PRIVATE_AUTHORITY = "private_authority"
+    HOST_REF_VISIBILITY = "host_ref_visibility"
+    HOST_REF_LABEL = "host_ref_label"
+    ATTR_VISIBILITY = "attr_visibility"
+    ATTR_VALUE_BUDGET = "attr_value_budget"
+    ATTR_LIFECYCLE_POLICY = "attr_lifecycle_policy"
+    PROFILE_BUDGET = "profile_budget"
+    OPERATOR_ONLY = "operator_only"
+    MODEL_CONTEXT_POLICY = "model_context_policy"
+
+
+class TranscriptRedactionReportItem(Value):
+    """One thing that a view left out, named without its content: by message, reference, attribute or observation."""
+
+    turn_id: TurnId
+    view: TranscriptReplayView
+    reason: TranscriptRedactionReason
+    message_id: str | None = None
+    host_ref_index: int | None = None
+    attr_key: str | None = None
+    observation_index: int | None = None
+    source_authority: EvidenceAuthority | None = None
+
+
+class RedactedTranscriptMessage(Value):
+    """A message as a view shows it; a redacted one has no text."""
+
+    id: str
+    role: transcript.Role
+    authority: EvidenceAuthority
+    redacted: bool = False
+    text: str | None = None
+    at: Instant | None = None
+    actor: ActorAttribution = ActorAttribution()
+    attributes: tuple[Attribute, ...] = ()
+
+
+class RedactedTranscriptTurn(Value):
+    """A turn as a view shows it; what the view does not know stays empty."""
+
+    id: TurnId
+    sequence: int
+    recorded_at: Instant
+    delivery: transcript.Delivery
+    lifecycle: transcript.Lifecycle
+    redaction: transcript.Redaction
+    host_turn_id: str | None = None
+    actor: ActorAttribution = ActorAttribution()
+    source: transcript.TurnSource | None = None
+    external_content_used: bool = False
+    messages: tuple[RedactedTranscriptMessage, ...] = ()
+    tool_observations: tuple[transcript.ToolObservation, ...] = ()
+    host_refs: tuple[HostOpaqueRef, ...] = ()
+    items: tuple[OpaqueItem, ...] = ()
+    """The host's own items: in the view of the owner alone, while the raw text is there."""
+    attributes: tuple[Attribute, ...] = ()
+    candidate_ids: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    metadata: transcript.Metadata = {}
+
+
+class TranscriptReplayAudit(Value):
+    """How much a view was given and how much it shows, in numbers alone."""
+
+    view: TranscriptReplayView
+    source_turns: int = 0
+    returned_turns: int = 0
+    redacted_messages: int = 0
+    redacted_host_refs: int = 0
+    redacted_attributes: int = 0
+    redacted_tool_observations: int = 0
+    redaction_reasons: tuple[TranscriptRedactionReason, ...] = ()
+
+
+class RedactedTranscriptSlice(Value):
+    """Turns of one conversation, cut for one view; `redactions` names what was left out."""
+
+    space: str
+    channel: str
+    conversation: str
+    view: TranscriptReplayView
+    turns: tuple[RedactedTranscriptTurn, ...] = ()
+    redactions: tuple[TranscriptRedactionReportItem, ...] = ()
+    audit: TranscriptReplayAudit
+
+
+PageSize = Annotated[int, Field(ge=1, le=limits.PAGE_ASKED)]
+
+
+class MemoryTranscriptReplayRequest(ScopedRequest):
+    """Read the scope's conversation through one view, a page at a time; reading changes nothing."""
+
+    view: TranscriptReplayView = TranscriptReplayView.HOST_UI
+    limit: PageSize = 100
+    cursor: TurnCursor | None = None
+
+
+class MemoryTranscriptReplayReport(Value):
+    """A page of a conversation. `profile_budget_applied` says that the profile's budget cut something; `clipped` what.
+
+    With an untrusted alias nothing is shown.
+    """
+
+    slice: RedactedTranscriptSlice
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
+    next_cursor: str | None = None
+    has_more: bool = False
+    profile_budget_applied: bool = False
+    clipped: tuple[Clip, ...] = ()
+
+
+class MemoryTranscriptExportRequest(ScopedRequest):
+    """Read the scope's conversation as it may leave the house: the export view, a page at a time."""
+
+    limit: PageSize = 100
+    cursor: TurnCursor | None = None
+
+
+class MemoryTranscriptExportReport(MemoryTranscriptReplayReport):
+    """A page of a conversation in the export view."""
+
+
+class TranscriptLifecycleTransition(StrEnum):
+    """What is to become of the raw text of turns."""
+
+    ARCHIVE = "archive"
+    """Out of recall and projection; it can still be read."""
+    RESTORE = "restore"
+    """Back to what it was, where its text is still there."""
+    MASK = "mask"
+    """Out of every view, kept."""
+    DELETE_RAW = "delete_raw"
+    """Physically gone; what was accepted from it stays."""
+    REVIEW = "review"
+    """Nothing: only say what would be affected."""
+
+
+class MemoryTranscriptLifecycleRequest(ScopedRequest):
+    """Change the life of turns of the scope's conversation: of those in `turn_ids`, else of all.
+
+    A turn is named by its id or by the host's own, as it was committed. History keeps reason and requester.
+    """
+
+    transition: TranscriptLifecycleTransition
+    turn_ids: Annotated[tuple[TurnIdText, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()
+    view: TranscriptReplayView = TranscriptReplayView.HOST_UI
+    """For whose eyes the report names host references."""
+    reason: Reason = ""
+    requested_by: Name | None = None
+
+
+class DerivedMemoryLink(DerivedMemoryRef):
+    """A memory that rests on a transcript, as reports show it."""
+
+    citation: str
+    """The evidence as a text: `transcript:space/channel/conversation#turn=...`."""
+
+    @classmethod
+    def of(cls, ref: DerivedMemoryRef, /) -> "DerivedMemoryLink":
+        """Return `ref` with its citation."""
+        return cls(**dict(ref), citation=ref.source.citation)
+
+
+class MemoryTranscriptLifecycleReport(Value):
+    """What a lifecycle request found and did. A request that matched nothing is done, and changed nothing."""
+
+    space: str
+    channel: str
+    conversation: str
+    transition: TranscriptLifecycleTransition
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
+    affected_turns: int = 0
+    affected_turn_ids: tuple[TurnId, ...] = ()
+    affected_message_ids: tuple[str, ...] = ()
+    affected_host_refs: tuple[HostOpaqueRef, ...] = ()
+    redacted_host_refs: int = 0
+    host_ref_redactions: tuple[TranscriptRedactionReportItem, ...] = ()
+    derived_memory_refs: tuple[DerivedMemoryLink, ...] = ()
+    profile_budget_applied: bool = False
+    clipped: tuple[Clip, ...] = ()
+    changed: bool = False
+    reason: str = ""
+    requested_by: str | None = None
+    sequence: int = 0
+
+
+class TranscriptRepairIssueKind(StrEnum):
+    """What can be wrong with the links of a transcript."""
+
+    MISSING_SOURCE_TURN = "missing_source_turn"
+    MISSING_SOURCE_MESSAGE = "missing_source_message"
+    MISSING_ATTR_TARGET_TURN = "missing_attr_target_turn"
+    MISSING_ATTR_TARGET_MESSAGE = "missing_attr_target_message"
+    ORPHAN_DERIVED_REF = "orphan_derived_ref"
+    MISMATCHED_SOURCE_KEY = "mismatched_source_key"
+    MISMATCHED_ATTR_SOURCE_KEY = "mismatched_attr_source_key"
+    OVERSIZED_ATTR_VALUE = "oversized_attr_value"
+    INVALID_ATTR_KEY = "invalid_attr_key"
+    INVALID_ATTR_VISIBILITY = "invalid_attr_visibility"
+    CORRUPT_TRANSCRIPT_ATTR_RECORD = "corrupt_transcript_attr_record"
+    DUPLICATE_TURN_CURSOR = "duplicate_turn_cursor"
+    CORRUPT_RECORD = "corrupt_record"
+
+
+class TranscriptRepairIssue(Value):
+    """One broken link, named without content. `key` is the document that is wrong."""
+
+    kind: TranscriptRepairIssueKind
+    collection: str
+    key: str
+    turn_id: TurnId | None = None
+    message_id: str | None = None
+    derived_ref: DerivedMemoryLink | None = None
+
+
+class MemoryTranscriptRepairRequest(ScopedRequest):
+    """Check every link of the scope's conversation. Nothing is changed, and no host is asked."""
+
+
+class MemoryTranscriptRepairReport(Value):
+    """What a check of the links found. Any issue closes: what rests on the conversation is not to be trusted."""
+
+    space: str
+    channel: str
+    conversation: str
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
+    checked_turns: int = 0
+    checked_derived_refs: int = 0
+    checked_attributes: int = 0
+    issues: tuple[TranscriptRepairIssue, ...] = ()
+    profile_budget_applied: bool = False
+    clipped: tuple[Clip, ...] = ()
+    fail_closed: bool = False

@@ -1,0 +1,224 @@
+"""Reading one memory, listing them, and the verbs that change or remove: forget, correct, erase."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.knowledge.recall import Plane, RecallFilters, RecallHit
+from elytron_core.contracts.scope_fields import Cursor, PageLimit, Reason, ScopedRequest
+from elytron_core.model import Value
+from elytron_core.planes.knowledge import long_term
+
+MemoryId = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
+
+
+class MemoryGetRequest(ScopedRequest):
+    """Read one memory by its id."""
+
+    id: MemoryId
+    include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
+
+
+class Hidden(StrEnum):
+    """Whether a list also tells of what recall does not show: forgotten, put away, masked, replaced or retired."""
+
+    LEFT_OUT = "left_out"
+    LISTED = "listed"
+    """Without its text where it may not be read."""
+
+
+class ListOrder(StrEnum):
+    """In which order a list gives memories."""
+
+    STORED = "stored"
+    """Messages as they were stored, then facts, then skills, then what conversations keep: alike on every store."""
+    LATEST = "latest"
+    """What was stored last comes first, of every plane. There is one page."""
+
+
+class MemoryListRequest(ScopedRequest):
+    """Read memories a page at a time, in storing order: messages, then facts, then skills."""
+
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+    filters: RecallFilters = RecallFilters()
+    hidden: Hidden = Hidden.LEFT_OUT
+    include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
+    order: ListOrder = ListOrder.STORED
+
+
+class MemoryListReport(Value):
+    """A page of memories; `next_cursor` continues behind it."""
+
+    space: str
+    items: tuple[RecallHit, ...]
+    next_cursor: str | None = None
+    has_more: bool = False
+    lost: int = 0
+    """How many turns the journal knows here that damage took from the store: `inspect` with `check` says more."""
+
+    def __iter__(self) -> Iterator[RecallHit]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Yield the memories, in their order."""
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, place: int, /) -> RecallHit:
+        return self.items[place]
+
+
+class HistoryEvent(StrEnum):
+    """What happened to a memory."""
+
+    ADDED = "added"
+    CORRECTED = "corrected"
+    SUPERSEDED = "superseded"
+    CONFIRMED = "confirmed"
+    FORGOTTEN = "forgotten"
+    RESTORED = "restored"
+    DELETED = "deleted"
+    MARKED_STALE = "marked_stale"
+    INVALIDATED = "invalidated"
+    PRIVACY_CHANGED = "privacy_changed"
+    SCOPE_CHANGED = "scope_changed"
+    ARCHIVED = "archived"
+    MASKED = "masked"
+    RAW_DELETED = "raw_deleted"
+    ENABLED = "enabled"
+    DISABLED = "disabled"
+    MERGED = "merged"
+    RECOVERED = "recovered"
+
+
+class HistoryItem(Value):
+    """One event of a memory's life. `text` is what it said then, where that is still kept."""
+
+    id: str
+    event: HistoryEvent
+    at: Instant
+    text: str | None = None
+    reason: str = ""
+    by: str = ""
+    """Who did it: the principal of a control call, or the transport of one without a principal."""
+    audit_id: str | None = None
+    """The id of the caller's own records, as the call gave it."""
+    source: str | None = None
+    """What the caller of a control call said to be."""
+
+
+class MemoryHistoryRequest(ScopedRequest):
+    """Read what happened to one memory, oldest first; for a fact, the whole history of its slot.
+
+    The id `space` stands for the space as a whole: when it was recovered, by whom and why.
+    """
+
+    id: MemoryId
+    include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
+
+
+class MemoryHistoryReport(Value):
+    """The events of one memory."""
+
+    space: str
+    id: str
+    items: tuple[HistoryItem, ...]
+
+
+class MemoryForgetRequest(ScopedRequest):
+    """Hide memories from recall and projection; evidence and history stay, `undo` brings them back."""
+
+    ids: Annotated[tuple[MemoryId, ...], Field(min_length=1, max_length=limits.WRITES_PER_REQUEST)]
+    reason: Reason = ""
+    undo: bool = False
+    dry_run: bool = False
+
+
+class MemoryCorrectRequest(ScopedRequest):
+    """Replace a fact's content: the old version is superseded and stays in history."""
+
+    id: MemoryId
+    content: long_term.Content
+    reason: Reason = ""
+    dry_run: bool = False
+
+
+class OriginKind(StrEnum):
+    """Through what memories came."""
+
+    TOOL = "tool"
+    """A tool, by the name that observations of it and its messages bear."""
+    PAGE = "page"
+    """A page, by the address that the turn's host references or metadata name."""
+    UPLOAD = "upload"
+    """An uploaded file, by the id that the turn's host references or metadata name."""
+
+
+class Origin(Value):
+    """One tool, page or upload."""
+
+    kind: OriginKind
+    name: Annotated[str, Field(min_length=1, max_length=limits.URI_CHARS)]
+
+
+class MemoryEraseRequest(ScopedRequest):
+    """Remove memories physically, from documents, index and journal digests. There is no way back.
+
+    Exactly one of `ids`, `origin` and `whole_space` says what goes; `whole_space` repeats the space's name, so that
+    leaving something out never erases one. For an `origin`, a dry run names what goes and returns a token. The real
+    call takes the token, and erases these memories or none.
+    """
+
+    ids: Annotated[tuple[MemoryId, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()
+    origin: Origin | None = None
+    token: Annotated[str, Field(min_length=1, max_length=limits.KEY_CHARS)] | None = None
+    whole_space: str | None = None
+    reason: Reason = ""
+    dry_run: bool = False
+
+
+class ControlOutcome(StrEnum):
+    """What became of one memory."""
+
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    NOT_FOUND = "not_found"
+
+
+class ControlDecision(Value):
+    """One memory and what was done to it."""
+
+    id: str
+    outcome: ControlOutcome
+    plane: Plane | None = None
+    new_id: str | None = None
+    reason: str | None = None
+
+
+class MemoryControlReport(Value):
+    """What a forget, correct or erase did, or with `dry_run` would do.
+
+    For an erasure, `removed` counts by collection what is physically gone, and `derived` names the memories that
+    rest on what was erased and still stand: erase them too where they must go. `token` is of a dry run by origin, whose
+    `decisions` tell no more than one request could name.
+    """
+
+    space: str
+    decisions: tuple[ControlDecision, ...]
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0
+    removed: dict[str, int] = {}
+    derived: tuple[str, ...] = ()
+    token: str | None = None
+    planes: tuple[Plane, ...] = ()
+    """Every plane that was touched, or would be."""
+    scrubbed: dict[str, int] = {}
+    """How many credentials and payment numbers of each kind were blacked out before storing."""

@@ -1,0 +1,293 @@
+"""Long-term control: facts read in full, changed, forgotten; what stands of a person; what is not to be learned."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.knowledge.control import ControlOutcome
+from elytron_core.contracts.scope_fields import Cursor, PageLimit, Reason, ScopedRequest
+from elytron_core.model import Value
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.evidence import Trust
+from elytron_core.planes.knowledge import long_term
+from elytron_core.planes.knowledge.freshness import FreshnessHint, FreshnessState
+from elytron_core.planes.knowledge.learning_rules import Learning, LearningAction
+
+FactKey = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
+Query = Annotated[str, Field(max_length=limits.QUERY_CHARS)]
+Person = Annotated[str, Field(max_length=limits.NAME_CHARS)]
+Token = Annotated[str, Field(min_length=1, max_length=limits.KEY_CHARS)]
+
+
+class FactEntry(Value):
+    """A fact in full: what it says, what it is worth, on what it rests, and what became of it."""
+
+    id: str
+    kind: long_term.Kind
+    topic: str
+    content: str
+    keywords: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    state: long_term.State
+    confidence: long_term.Confidence
+    tier: long_term.Tier | None = None
+    certainty: float | None = None
+    authority: long_term.Authority
+    trust: Trust
+    privacy: long_term.Privacy
+    reach: long_term.Reach
+    channel: str | None = None
+    chat: str | None = None
+    """Of a chat's own fact: the conversation that it counts in."""
+    evidence: tuple[str, ...] = ()
+    """Ids of the messages and other references that it rests on."""
+    evidence_count: int
+    observed_at: Instant
+    recorded_at: Instant
+    confirmed_at: Instant
+    valid_from: Instant | None = None
+    valid_to: Instant | None = None
+    last_used_at: Instant | None = None
+    """When a recall or a block showed it last, as far as that is known."""
+    freshness: FreshnessState
+    hint: FreshnessHint
+    closed_at: Instant | None = None
+    closed_because: str | None = None
+    supersedes: str | None = None
+    superseded_by: str | None = None
+    version: str
+    """Changes with every change of the fact; a change may expect it."""
+
+
+class FactListRequest(ScopedRequest):
+    """Read facts a page at a time, oldest first; without `states`, those that stand.
+
+    With `query`, only facts that hold each of its words in topic, content, keywords or entities.
+    """
+
+    query: Query = ""
+    states: Annotated[tuple[long_term.State, ...], Field(max_length=limits.TAGS)] = (long_term.State.ACTIVE,)
+    kinds: Annotated[tuple[long_term.Kind, ...], Field(max_length=limits.TAGS)] = ()
+    include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+
+
+class FactListReport(Value):
+    """A page of facts; `next_cursor` continues behind it. `learning` says which topics are not learned."""
+
+    space: str
+    items: tuple[FactEntry, ...]
+    withheld: int = 0
+    """Private facts that were left out of this page."""
+    learning: Learning = Learning()
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class FactDetailRequest(ScopedRequest):
+    """Read one fact in full, whatever its state."""
+
+    id: FactKey
+    include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
+
+
+class FactDetailReport(Value):
+    """One fact."""
+
+    space: str
+    fact: FactEntry
+
+
+class FactAction(StrEnum):
+    """What is done to a fact."""
+
+    CORRECT = "correct"
+    """It was wrong: `content` takes its place, and it is believed for no time."""
+    SUPERSEDE = "supersede"
+    """The world changed at `at`: it held until then, and `content` holds since."""
+    DELETE = "delete"
+    """It goes from recall, and is not learned again until its topic is allowed; history stays."""
+    MARK_STALE = "mark_stale"
+    """It is to be verified before it is used, until somebody confirms it."""
+    INVALIDATE = "invalidate"
+    """It held until `at`, and nothing takes its place."""
+    CHANGE_PRIVACY = "change_privacy"
+    """`privacy` holds from now on; a stricter one for its earlier versions too."""
+    CHANGE_SCOPE = "change_scope"
+    """`reach` holds from now on; `chat` means the conversation of the request's scope."""
+
+
+class FactChangeRequest(ScopedRequest):
+    """Change one fact that stands."""
+
+    id: FactKey
+    action: FactAction
+    content: long_term.Content | None = None
+    privacy: long_term.Privacy | None = None
+    reach: long_term.Reach | None = None
+    at: transcript.At | None = None
+    expected_version: Token | None = None
+    """Change it only if this is its version still."""
+    reason: Reason = ""
+    dry_run: bool = False
+
+
+class FactChangeReport(Value):
+    """What became of the fact. `new_id` is the version that took its place."""
+
+    space: str
+    id: str
+    action: FactAction
+    outcome: ControlOutcome
+    new_id: str | None = None
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0
+    scrubbed: dict[str, int] = {}
+    """How many credentials and payment numbers of each kind were blacked out before storing."""
+
+
+class FactForgetRequest(ScopedRequest):
+    """Forget every standing fact that holds each word of `query`; they are not learned again until allowed.
+
+    A dry run names the facts and returns a token. The real call takes the token, and forgets these facts or none.
+    """
+
+    query: Annotated[str, Field(min_length=1, max_length=limits.QUERY_CHARS)]
+    kinds: Annotated[tuple[long_term.Kind, ...], Field(max_length=limits.TAGS)] = ()
+    """Without any, facts of every kind."""
+    include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
+    dry_run: bool = False
+    token: Token | None = None
+    reason: Reason = ""
+
+
+class FactForgetReport(Value):
+    """The facts that are forgotten, or would be, as they were; at most so many as one call takes."""
+
+    space: str
+    items: tuple[FactEntry, ...]
+    withheld: int = 0
+    """Private facts that match and were left alone."""
+    has_more: bool = False
+    token: str | None = None
+    """Of a dry run: what the real call needs."""
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0
+
+
+class LearningRequest(ScopedRequest):
+    """Pause or resume learning, of everything or of one topic; suppress or allow one topic."""
+
+    action: LearningAction
+    topic: long_term.Topic | None = None
+    reason: Reason = ""
+    dry_run: bool = False
+
+
+class LearningReport(Value):
+    """What is not learned now, and how many tombstones were removed."""
+
+    space: str
+    learning: Learning
+    tombstones: int = 0
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0
+
+
+class ProfileWording(StrEnum):
+    """Who words the text of a profile."""
+
+    RULES = "rules"
+    """Nobody: it is the facts, one a line."""
+    MODEL = "model"
+    """The language model, within the day's budget; a sentence that its facts do not bear is dropped."""
+
+
+class ProfileBearing(StrEnum):
+    """What a fact has to do with a person."""
+
+    SUBJECT = "subject"
+    """It is about that person."""
+    NAMED = "named"
+    """It is about somebody or something else, and names that person."""
+
+
+class ProfileRequest(ScopedRequest):
+    """Tell what stands of a person.
+
+    Without a name it is whose memory the space is: every fact that counts for its user. `as_of` asks what held at a
+    time, `known_at` what was believed then. A chat's own facts are shown in that chat alone.
+    """
+
+    person: Person = ""
+    as_of: transcript.At | None = None
+    known_at: transcript.At | None = None
+    include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
+    wording: ProfileWording = ProfileWording.RULES
+    limit: Annotated[int, Field(ge=1, le=limits.PROFILE_LINES_MAX)] = limits.PROFILE_LINES
+
+
+class ProfileLine(Value):
+    """A fact of a profile."""
+
+    id: str
+    topic: str
+    content: str
+    bearing: ProfileBearing
+    confidence: long_term.Confidence
+    trust: Trust
+    privacy: long_term.Privacy
+    observed_at: Instant
+    valid_to: Instant | None = None
+    """Until when it held, where that is known."""
+    hint: FreshnessHint
+    evidence: tuple[str, ...] = ()
+    """Ids of the messages and other references that it rests on."""
+
+
+class ProfileGroup(Value):
+    """The facts of one kind: first those about the person, then those that name the person."""
+
+    kind: long_term.Kind
+    lines: tuple[ProfileLine, ...]
+
+
+class ProfileSentence(Value):
+    """A sentence of a written profile, and the facts that it rests on."""
+
+    text: str
+    citations: tuple[str, ...]
+
+
+class ProfileReport(Value):
+    """What stands of a person. `names` are the names under which it was looked for."""
+
+    space: str
+    person: str
+    names: tuple[str, ...] = ()
+    groups: tuple[ProfileGroup, ...] = ()
+    text: str = ""
+    """The profile as text: bounded, without ids."""
+    wording: ProfileWording = ProfileWording.RULES
+    """Who worded the text."""
+    sentences: tuple[ProfileSentence, ...] = ()
+    """Of a written profile, the sentences of the text."""
+    sentences_dropped: int = 0
+    """Sentences that the facts which they cite do not bear."""
+    not_written: str | None = None
+    """Why the model that was asked for worded nothing."""
+    withheld: int = 0
+    """Private facts that were left out."""
+    left_out: int = 0
+    """Facts beyond the limit."""

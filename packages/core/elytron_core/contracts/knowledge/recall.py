@@ -1,0 +1,281 @@
+"""Recall: what answers a query, best first, and why."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant, as_datetime
+from elytron_core.contracts.conditions import Where
+from elytron_core.contracts.knowledge.skills import AgentSkillHit
+from elytron_core.contracts.scope_fields import Clip, Query, ScopedRequest
+from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
+from elytron_core.model import Value
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.evidence import Trust
+from elytron_core.planes.knowledge import long_term
+from elytron_core.planes.knowledge.freshness import FreshnessHint, FreshnessState
+from elytron_core.planes.knowledge.records import NamespacePrefix
+from elytron_core.scope import Name
+
+Values = Annotated[tuple[Name, ...], Field(max_length=limits.FILTER_VALUES)]
+
+MemoryId = Annotated[str, Field(max_length=2 * limits.KEY_CHARS)]
+
+
+class Plane(StrEnum):
+    """The kinds of memory. Private garden, subjects and candidates are read by id and by their own operations alone."""
+
+    TRANSCRIPT = "transcript"
+    LONG_TERM = "long_term"
+    PROCEDURAL = "procedural"
+    CONTINUITY = "continuity"
+    EXECUTION = "execution"
+    SUMMARY = "summary"
+    ARCHIVE = "archive"
+    """Daily and monthly notes."""
+    PRIVATE_GARDEN = "private_garden"
+    SUBJECT = "subject"
+    CANDIDATE = "candidate"
+    TOOL_EXPERIENCE = "tool_experience"
+    RECORDS = "records"
+    """What a host keeps under namespaces and keys; recalled only if the filters ask for it."""
+
+
+class RecallFilters(Value):
+    """Narrow recall before anything is ranked. Each part given must hold; several values of one part are any-of."""
+
+    planes: tuple[Plane, ...] = ()
+    agents: Values = ()
+    apps: Values = ()
+    projects: Values = ()
+    channels: Values = ()
+    conversations: Values = ()
+    speakers: Values = ()
+    roles: tuple[transcript.Role, ...] = ()
+    tags_any: Values = ()
+    tags_all: Values = ()
+    since: transcript.At | None = None
+    until: transcript.At | None = None
+    as_of: transcript.At | None = None
+    """What held at that time; without it, what holds now."""
+    known_at: transcript.At | None = None
+    """What was believed at that time."""
+    kinds: tuple[long_term.Kind, ...] = ()
+    """Facts of these kinds alone."""
+    authorities: tuple[long_term.Authority, ...] = ()
+    """Facts that one of these vouches for alone."""
+    confidences: tuple[long_term.Confidence, ...] = ()
+    trust: Trust | None = None
+    """Only what may be relied on so far at least, by where it came from."""
+    where: Where = ()
+    """Conditions on a turn's metadata and a record's fields; what has neither passes negative ones alone."""
+    namespace: NamespacePrefix = ()
+    """Records of the namespaces that begin so alone."""
+
+
+class Diversity(StrEnum):
+    """Whether hits are spread over conversations."""
+
+    AUTO = "auto"
+    """Where the query asks for a list, a count, or what several have in common."""
+    OFF = "off"
+    WIDE = "wide"
+
+
+class MemoryRecallRequest(ScopedRequest):
+    """Find up to `limit` memories that answer `query`, and no more than `max_tokens` of text where that is given."""
+
+    query: Query
+    limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    min_score: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Only hits of this score at least."""
+    filters: RecallFilters = RecallFilters()
+    cursor: Annotated[str, Field(max_length=limits.KEY_CHARS)] | None = None
+    """Continue behind the page whose report gave it: the same query and filters."""
+    diversity: Diversity = Diversity.AUTO
+    neighbours: Annotated[int, Field(ge=0, le=limits.RECALL_NEIGHBOURS)] = 0
+    """With each message, so many turns before and after it."""
+    why_not: Annotated[tuple[MemoryId, ...], Field(max_length=limits.WHY_NOT_IDS)] = ()
+    """Ids of memories of which the report is to say why they are not among the hits."""
+    tool_registry_refs: RegistryRefs = ()
+    """The host's tool registries that hints are asked for; without any, all that the space knows."""
+    include_private: bool = False
+    """Also what is private. A model is never given it, unless the server was started so."""
+
+
+class RecallOutcome(StrEnum):
+    """What recall came to."""
+
+    FOUND = "found"
+    BELOW_MIN_SCORE = "below_min_score"
+    """Memories pass the filters; none has the score that was asked for."""
+    NOTHING_MATCHES_FILTERS = "nothing_matches_filters"
+    """The space holds memories; the filters let none through."""
+    EMPTY_QUERY = "empty_query"
+    EMPTY_SPACE = "empty_space"
+
+
+class RecallConfidence(StrEnum):
+    """How likely it is that one of the best hits answers."""
+
+    SURE = "sure"
+    LIKELY = "likely"
+    DOUBTFUL = "doubtful"
+
+
+class VectorUse(StrEnum):
+    """What vectors had to do with a recall."""
+
+    NONE = "none"
+    """The runtime has no embedder."""
+    COMPARED = "compared"
+    NOT_YET = "not_yet"
+    """Nothing here has a vector yet."""
+    FAILED = "failed"
+    """The embedder gave no vector of the query in time: recall went on by words."""
+    OTHER_MODEL = "other_model"
+    """The vectors here are of a model that the runtime has no embedder of: recall went on by words."""
+
+
+class RerankUse(StrEnum):
+    """What a reranker had to do with a recall."""
+
+    NONE = "none"
+    """The runtime has no reranker, or there was nothing to put in order."""
+    RANKED = "ranked"
+    FAILED = "failed"
+    """It gave no order in time: the hits stand as they were."""
+
+
+class NearbyTurn(Value):
+    """A message beside a hit in its conversation."""
+
+    id: str
+    text: str
+    speaker: str | None = None
+    role: transcript.Role | None = None
+    at: Instant | None = None
+
+
+class Absence(StrEnum):
+    """Why a memory is not among the hits."""
+
+    SHOWN = "shown"
+    """It is among them."""
+    UNKNOWN = "unknown"
+    """There is no memory of this id here, or it may not be read."""
+    HIDDEN = "hidden"
+    """It was forgotten, put away or replaced."""
+    FILTERED = "filtered"
+    """The filters leave it out."""
+    NO_MATCH = "no_match"
+    """Nothing in it, or beside it, answers the query."""
+    MIN_SCORE = "min_score"
+    """Its score is less than was asked for."""
+    EARLIER_PAGE = "earlier_page"
+    LIMIT = "limit"
+    """It answers, but the limit was reached before."""
+    TOKENS = "tokens"
+    """It answers, but the tokens were spent before."""
+
+
+class WhyNot(Value):
+    """Why one memory is not among the hits; its place in the whole order and its score, where it has any."""
+
+    id: str
+    absence: Absence
+    place: int | None = None
+    score: float | None = None
+    signals: dict[str, float] = {}
+
+
+class RecallHit(Value):
+    """One memory. `signals` say what spoke for it.
+
+    `score` is an estimate, 0 to 1, that the memory answers; it compares between queries and spaces.
+    """
+
+    id: str
+    plane: Plane
+    text: str
+    score: float
+    at: Instant | None = None
+    speaker: str | None = None
+    role: transcript.Role | None = None
+    channel: str | None = None
+    conversation: str | None = None
+    title: str | None = None
+    kind: long_term.Kind | None = None
+    reach: long_term.Reach | None = None
+    """Where a fact counts; None for what is no fact."""
+    trust: Trust | None = None
+    """How far it may be relied on, by where it came from; None for what nobody asks that of."""
+    privacy: long_term.Privacy | None = None
+    """Who may be shown it; None for what is no fact."""
+    freshness: FreshnessState | None = None
+    """How far it may have drifted; None for what was said, and for what is read by its id."""
+    hint: FreshnessHint | None = None
+    """What to do before it is relied on."""
+    tags: tuple[str, ...] = ()
+    metadata: transcript.Metadata = {}
+    citations: tuple[str, ...] = ()
+    """Where it comes from: the turns it rests on; for a turn, itself."""
+    citation: str | None = None
+    """Of a message: how people are shown its place, `transcript:space/channel/conversation#turn=...`."""
+    signals: dict[str, float] = {}
+    before: tuple[NearbyTurn, ...] = ()
+    after: tuple[NearbyTurn, ...] = ()
+    newer: str | None = None
+    """A newer message among the hits that speaks of a change, where the query asks what holds now."""
+
+    @property
+    def when(self) -> datetime | None:
+        """Return `at` as an aware datetime in UTC."""
+        return as_datetime(self.at) if self.at is not None else None
+
+
+class MemoryRecallReport(Value):
+    """Hits, best first. `considered` candidates passed the filters; `sequence` is the journal position recall saw."""
+
+    space: str
+    query: str
+    outcome: RecallOutcome
+    hits: tuple[RecallHit, ...] = ()
+    confidence: RecallConfidence | None = None
+    """How likely one of the best 8 hits answers; None without hits."""
+    considered: int = 0
+    intent: str = "mixed"
+    """What the query was taken to be after: factual, procedural, continuity, evidence or mixed."""
+    sequence: int = 0
+    clipped: tuple[Clip, ...] = ()
+    next_cursor: str | None = None
+    """Continues behind the last hit; None where there is no more."""
+    cut: float | None = None
+    """The score of the best that is not shown; None where all are."""
+    rerank: RerankUse = RerankUse.NONE
+    why_not: tuple[WhyNot, ...] = ()
+    vectors: VectorUse = VectorUse.NONE
+    unembedded: int = 0
+    """Units that have no vector yet of the model compared: words alone speak for them."""
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
+    """Whether the scope's chat may stand for a conversation; where not, nothing that was said is recalled."""
+    agent_skill_hits: tuple[AgentSkillHit, ...] = ()
+    """Skills in the host's directories that fit the query, best first; no memories, and never executed."""
+    agent_tool_hints: tuple[AgentToolHint, ...] = ()
+    """Tools that have served before; not routing and no permission."""
+    tool_experience_status: ToolExperienceStatus = ToolExperienceStatus()
+
+    def __iter__(self) -> Iterator[RecallHit]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Yield the hits, best first."""
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, place: int, /) -> RecallHit:
+        return self.hits[place]

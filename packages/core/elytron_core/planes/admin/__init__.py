@@ -1,0 +1,1 @@
+"""Planes that operators read: access, audit, jobs, the gateway's accounts."""

@@ -1,0 +1,1 @@
+"""Planes of what was said: turns, candidates, continuity, summaries."""

@@ -1,0 +1,160 @@
+"""The plane of candidates: proposed beliefs that wait for a decision. Nothing here is recalled or projected."""
+
+from enum import StrEnum
+from typing import Annotated, Literal, NewType
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.model import Value
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.evidence import EvidenceAuthority
+from elytron_core.planes.knowledge import garden, long_term, procedural, soul
+from elytron_core.scope import Name
+
+CANDIDATES = "candidates"
+CandidateId = NewType("CandidateId", str)
+ID_WORD = "candidate"
+
+
+class Target(StrEnum):
+    """The plane that a candidate is meant for."""
+
+    LONG_TERM = "long_term"
+    PROCEDURAL = "procedural"
+    PRIVATE_GARDEN = "private_garden"
+    SOUL = "soul"
+    OPERATOR_DIAGNOSTIC = "operator_diagnostic"
+
+
+class Verdict(StrEnum):
+    """What admission said."""
+
+    ACCEPT = "accept"
+    REJECT = "reject"
+    DEFER = "defer"
+    HANDOFF = "handoff"
+
+
+class OriginTag(StrEnum):
+    """Where the text came from that a candidate was drawn from."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    EXTERNAL = "external"
+    """A page, a mail, a document: somebody else's words."""
+    TOOL = "tool"
+    SYSTEM = "system"
+    RECALLED = "recalled"
+    """This memory's own output."""
+    INJECTED = "injected"
+    """Text that a host placed into the context."""
+
+
+class FactProposal(Value):
+    """A fact, held to the sizes that a fact drawn from talk may have."""
+
+    target: Literal[Target.LONG_TERM]
+    operation: long_term.FactOperation = long_term.FactOperation.UPSERT
+    fact_kind: long_term.Kind = long_term.Kind.FACT
+    topic: Annotated[str, Field(max_length=limits.TOPIC_CHARS)]
+    content: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
+    keywords: Annotated[tuple[Name, ...], Field(max_length=limits.KEYWORDS)] = ()
+    entities: Annotated[tuple[Name, ...], Field(max_length=limits.KEYWORDS)] = ()
+    confidence: long_term.Confidence = long_term.Confidence.MEDIUM
+    reach: long_term.Reach = long_term.Reach.USER
+    observed_at: transcript.At | None = None
+    valid_from: transcript.At | None = None
+    valid_to: transcript.At | None = None
+
+
+class SkillProposal(Value):
+    """A procedure."""
+
+    target: Literal[Target.PROCEDURAL]
+    name: Name
+    topic: procedural.Title
+    title: procedural.Title
+    summary: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
+    content: Annotated[str, Field(max_length=limits.SKILL_CHARS)]
+    observed_at: transcript.At | None = None
+
+
+class GardenProposal(Value):
+    """A private document. Somebody has to say yes before it is kept."""
+
+    target: Literal[Target.PRIVATE_GARDEN]
+    role: garden.GardenRole
+    name: Name
+    text: garden.GardenText
+
+
+class SoulProposal(Value):
+    """A change of who a persona is: handed over, never made here."""
+
+    target: Literal[Target.SOUL]
+    surface: soul.Surface
+    content: Annotated[str, Field(max_length=limits.FACT_CHARS)]
+
+
+class DiagnosticProposal(Value):
+    """Something the operator should know: handed over, never a belief."""
+
+    target: Literal[Target.OPERATOR_DIAGNOSTIC]
+    topic: Annotated[str, Field(max_length=limits.TOPIC_CHARS)]
+    content: Annotated[str, Field(max_length=limits.FACT_CHARS)]
+
+
+Proposal = Annotated[
+    FactProposal | SkillProposal | GardenProposal | SoulProposal | DiagnosticProposal, Field(discriminator="target")
+]
+
+
+class Judgement(Value):
+    """What whoever proposed it said should become of a candidate. Rules may refuse; they never accept by themselves."""
+
+    verdict: Verdict
+    reason: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
+
+
+class CandidateDraft(Value):
+    """A proposed belief with all that its admission looks at."""
+
+    proposal: Proposal
+    authority: EvidenceAuthority
+    """On whose word it stands."""
+    privacy: long_term.Privacy = long_term.Privacy.SHARED
+    citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
+    """Ids of the turns or messages that it was drawn from."""
+    origins: Annotated[tuple[OriginTag, ...], Field(max_length=limits.TAGS)] = ()
+    judgement: Judgement | None = None
+
+
+class CandidateState(StrEnum):
+    """Where a kept candidate stands."""
+
+    DEFERRED = "deferred"
+    HANDED_OFF = "handed_off"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
+class Candidate(Value):
+    """A candidate that waits, or that somebody has decided on."""
+
+    id: CandidateId
+    draft: CandidateDraft
+    state: CandidateState
+    reason: str = ""
+    proposed_at: Instant
+    channel: Name
+    conversation: Name
+    resolved_at: Instant | None = None
+    resolution: str = ""
+    became: str | None = None
+    """The id of the belief that an accepted candidate became."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in {CandidateState.DEFERRED, CandidateState.HANDED_OFF}

@@ -1,0 +1,338 @@
+"""The transcript plane: what was said, by whom and when. Evidence, never silently a belief."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Any, assert_never
+
+from pydantic import Field, FiniteFloat
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.ids import ConversationTag, TurnId
+from elytron_core.model import Value
+from elytron_core.planes.conversation.actors import ActorAttribution
+from elytron_core.planes.conversation.host_refs import HostOpaqueRef, OpaqueItem
+from elytron_core.planes.evidence import RESTRICTED, EvidenceAuthority, Trust, authority_of_role, trust_of_authority
+from elytron_core.planes.roles import Role
+from elytron_core.scope import ConversationKey, Name
+
+TURNS = "turns"
+CONVERSATIONS = "conversations"
+TURN_NAMES = "turn_names"
+CHAT_ALIASES = "chat_aliases"
+SEQUENCE_DIGITS = 12
+SPEAKERS_KEPT = 32
+
+MessageText = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
+At = Annotated[Instant, Field(ge=limits.EARLIEST_MS, le=limits.LATEST_MS)]
+Metadata = dict[Name, str | int | float | bool | None]
+"""What a host keeps beside a turn, as it is stored."""
+
+_INTEGER_MAX = 10**300
+GivenMetadata = Annotated[
+    dict[
+        Name,
+        Annotated[str, Field(max_length=limits.METADATA_CHARS)]
+        | Annotated[int, Field(ge=-_INTEGER_MAX, le=_INTEGER_MAX)]
+        | FiniteFloat
+        | bool
+        | None,
+    ],
+    Field(max_length=limits.METADATA_KEYS),
+]
+"""The same as it may be given: bounded, and with nothing that JSON has no word for."""
+
+
+class Delivery(StrEnum):
+    """How a turn ended; assistant text is evidence only where it was delivered."""
+
+    DELIVERED = "delivered"
+    USER_ONLY = "user_only"
+    UPSTREAM_FAILED = "upstream_failed"
+    CANCELLED = "cancelled"
+    INCOMPLETE_STREAM = "incomplete_stream"
+    REJECTED_BY_POLICY = "rejected_by_policy"
+
+
+class Lifecycle(StrEnum):
+    """What became of a turn's raw text."""
+
+    ACTIVE = "active"
+    ARCHIVED = "archived"
+    MASKED = "masked"
+    RAW_DELETED = "raw_deleted"
+
+
+class Redaction(StrEnum):
+    """How much of a turn's raw text is left, whatever may be shown of it."""
+
+    RAW_AVAILABLE = "raw_available"
+    MASKED = "masked"
+    RAW_DELETED = "raw_deleted"
+
+
+class Origin(StrEnum):
+    """How a turn came in."""
+
+    HOST = "host"
+    IMPORTED = "imported"
+
+
+class Message(Value):
+    """One utterance. `at` is the time its host says, which orders nothing."""
+
+    role: Role = Role.USER
+    text: MessageText
+    speaker: Name | None = None
+    at: At | None = None
+    authority: EvidenceAuthority | None = None
+    """On whose word it stands; without it, its role says so."""
+
+    @property
+    def stands_on(self) -> EvidenceAuthority:
+        return self.authority if self.authority is not None else authority_of_role(self.role)
+
+
+class TurnSource(Value):
+    """Where a turn came from, in the host's words."""
+
+    ingress: Name | None = None
+    provider: Name | None = None
+    protocol: Name | None = None
+    endpoint: Annotated[str, Field(max_length=limits.URI_CHARS)] | None = None
+    model_alias: Name | None = None
+    model_resolved: Name | None = None
+    request_id: Name | None = None
+
+
+class ToolObservation(Value):
+    """That a tool was used and what came of it, in short; never its raw result."""
+
+    observation_id: Name
+    tool_name: Name
+    summary: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
+    external_content: bool = False
+
+
+def _nothing_hidden() -> dict[int, Instant]:
+    # A plain function: each turn that is read or stored asks for it, and a generic alias takes longer to call.
+    return {}
+
+
+class Turn(Value):
+    """Messages committed together under a conversation's sequence."""
+
+    sequence: int
+    channel: Name
+    conversation: Name
+    messages: tuple[Message, ...]
+    recorded_at: Instant
+    host_id: Name | None = None
+    delivery: Delivery = Delivery.DELIVERED
+    origin: Origin = Origin.HOST
+    lifecycle: Lifecycle = Lifecycle.ACTIVE
+    agent: Name | None = None
+    app: Name | None = None
+    project: Name | None = None
+    tags: tuple[Name, ...] = ()
+    metadata: Metadata = Field(default_factory=dict)
+    forgotten: dict[int, Instant] = Field(default_factory=_nothing_hidden)
+    """Which messages are hidden from recall, and since when."""
+    erased: tuple[int, ...] = ()
+    """Which messages are gone; their places stay, so that later ones keep their ids."""
+    source: TurnSource | None = None
+    actor: ActorAttribution | None = None
+    tool_observations: tuple[ToolObservation, ...] = ()
+    host_refs: tuple[HostOpaqueRef, ...] = ()
+    items: tuple[OpaqueItem, ...] = ()
+    """What the host keeps beside the words, as it gave it."""
+    external_content_used: bool = False
+    candidate_ids: tuple[Name, ...] = ()
+    redaction: Redaction = Redaction.RAW_AVAILABLE
+    chat: Name | None = None
+    title: str | None = None
+    """What the write that brought the turn called its conversation, where the head did not say so yet."""
+
+    def is_recallable(self, part: int, /) -> bool:
+        """Tell whether a message may be recalled: it is kept, and no instruction of the system."""
+        return self.messages[part].role is not Role.SYSTEM and self.is_kept(part)
+
+    def is_kept(self, part: int, /) -> bool:
+        """Tell whether a message stands: neither hidden, nor gone, nor restricted, nor in a turn put away."""
+        return (
+            self.lifecycle is Lifecycle.ACTIVE
+            and part not in self.forgotten
+            and part not in self.erased
+            and self.messages[part].authority not in RESTRICTED
+        )
+
+    def without(self, part: int, /) -> "Turn":
+        """Return the turn with a message erased; what the host keeps beside the words may repeat it, and goes too."""
+        messages = list(self.messages)
+        messages[part] = Message(role=messages[part].role, text="")
+        erased = tuple(sorted((*self.erased, part)))
+        return self.model_copy(update={"messages": tuple(messages), "items": (), "erased": erased})
+
+    def is_readable(self, part: int, /) -> bool:
+        """Tell whether a message may be read by its id: its text is there, not masked, and not restricted."""
+        return (
+            self.redaction is Redaction.RAW_AVAILABLE
+            and part not in self.erased
+            and self.messages[part].authority not in RESTRICTED
+        )
+
+    def trust_of(self, part: int, /) -> Trust:
+        """Return how far a message may be relied on.
+
+        What a tool said came from outside, unless the host vouches for it by name. Beside a page or a document that
+        went into the turn, nobody vouches for anything but what the user said. If the user said it all, it rests on the
+        page itself.
+        """
+        message = self.messages[part]
+        if message.authority is None and message.role is Role.TOOL:
+            return Trust.OUTSIDE
+        if self.uses_external_content and (message.role is not Role.USER or self._is_told_by_users):
+            return Trust.OUTSIDE
+        return trust_of_authority(message.stands_on)
+
+    @property
+    def _is_told_by_users(self) -> bool:
+        """Whether users said all of a turn that was delivered; of one that was not, an answer may be missing."""
+        return self.delivery is Delivery.DELIVERED and all(message.role is Role.USER for message in self.messages)
+
+    @property
+    def uses_external_content(self) -> bool:
+        """Whether somebody else's words went into the turn: a page, a document, a tool that reads such."""
+        return self.external_content_used or any(seen.external_content for seen in self.tool_observations)
+
+    @property
+    def is_emptied(self) -> bool:
+        """Whether every message is gone; such a turn is on its way out."""
+        return len(self.erased) == len(self.messages)
+
+
+class TurnName(Value):
+    """A host's own turn id, kept so that the same turn is committed once. `digest` is keyed."""
+
+    turn: TurnId
+    digest: str
+
+
+class Conversation(Value):
+    """The head of a conversation: what comes next and what has been seen."""
+
+    channel: Name
+    conversation: Name
+    turns: int = 0
+    next_sequence: int = 1
+    first_at: Instant | None = None
+    last_at: Instant | None = None
+    speakers: tuple[str, ...] = ()
+    chat: Name | None = None
+    title: str | None = None
+
+    @property
+    def key(self) -> ConversationKey:
+        return ConversationKey(self.channel, self.conversation)
+
+
+class AliasTrust(StrEnum):
+    """Whether a chat's name may stand for a conversation."""
+
+    TRUSTED = "trusted"
+    UNKNOWN_SUBJECT = "unknown_subject"
+    """The chat is another subject's."""
+    CONVERSATION_GONE = "conversation_gone"
+    """The conversation that it stood for was erased."""
+    MISMATCHED = "mismatched"
+    """What is stored under the alias speaks of another chat."""
+
+
+class ChatAlias(Value):
+    """Which conversation a chat is for each subject: the one committed last under that chat."""
+
+    channel: Name
+    chat: Name
+    conversations: dict[Name, Name] = {}
+
+
+def turn_id(tag: ConversationTag, sequence: int, /) -> TurnId:
+    """Return the id, and document key, of a conversation's turn; ids sort in the order of the conversation."""
+    return TurnId(f"{tag}.{sequence:0{SEQUENCE_DIGITS}x}")
+
+
+def tag_of(turn: TurnId, /) -> ConversationTag:
+    """Return the conversation part of a turn's id."""
+    return ConversationTag(turn.partition(".")[0])
+
+
+def is_turn_of(text: str, tag: ConversationTag, /) -> bool:
+    """Tell whether `text` is the id of a turn that the conversation could have."""
+    start, _, sequence = text.partition(".")
+    return start == tag and len(sequence) == SEQUENCE_DIGITS and set(sequence) <= set("0123456789abcdef")
+
+
+def sequence_of(turn: TurnId, /) -> int:
+    """Return a turn's place in its conversation, as its id says it."""
+    return int(turn.partition(".")[2], 16)
+
+
+def said_at(turn: Turn, message: Message, /) -> Instant:
+    """Return when a message was said: its host's word, else when the turn was recorded."""
+    return message.at if message.at is not None else turn.recorded_at
+
+
+def met(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
+    """Return `head` with the times, speakers and names of `turns` taken in; their number is another matter."""
+    return head.model_copy(update=_met(head, turns))
+
+
+def grown(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
+    """Return `head` with `turns`, which come next, met and counted in."""
+    counts = {"turns": head.turns + len(turns), "next_sequence": head.next_sequence + len(turns)}
+    return head.model_copy(update=_met(head, turns) | counts)
+
+
+def _met(head: Conversation, turns: Sequence[Turn]) -> dict[str, Any]:
+    times = [said_at(turn, message) for turn in turns for message in turn.messages]
+    speakers = dict.fromkeys(head.speakers)
+    speakers |= dict.fromkeys(m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
+    return {
+        "first_at": min(times if head.first_at is None else [head.first_at, *times], default=None),
+        "last_at": max(times if head.last_at is None else [head.last_at, *times], default=None),
+        "speakers": tuple(speakers)[:SPEAKERS_KEPT],
+        "chat": next((turn.chat for turn in reversed(turns) if turn.chat), head.chat),
+        "title": next((turn.title for turn in reversed(turns) if turn.title), head.title),
+    }
+
+
+def evidence_of(messages: tuple[Message, ...], delivery: Delivery, /) -> tuple[Message, ...]:
+    """Return the messages that a turn with this delivery leaves as evidence.
+
+    A rejected or incomplete turn leaves none; an assistant's text counts only where it was delivered.
+    """
+    match delivery:
+        case Delivery.DELIVERED:
+            return messages
+        case Delivery.INCOMPLETE_STREAM | Delivery.REJECTED_BY_POLICY:
+            return ()
+        case Delivery.USER_ONLY | Delivery.UPSTREAM_FAILED | Delivery.CANCELLED:
+            return tuple(message for message in messages if message.role is not Role.ASSISTANT)
+        case _:
+            assert_never(delivery)
+
+
+def delivered_after(turn: Turn, messages: tuple[Message, ...], /) -> Turn | None:
+    """Return a turn that was not delivered at first with the messages that it has as a delivered one.
+
+    None if it was delivered, does not begin like that, or anything was taken out of it since.
+    """
+    is_whole = not turn.erased and not turn.forgotten and turn.redaction is Redaction.RAW_AVAILABLE
+    if turn.delivery is Delivery.DELIVERED or not is_whole or messages[: len(turn.messages)] != turn.messages:
+        return None
+    return turn.model_copy(update={"messages": messages, "delivery": Delivery.DELIVERED})
+
+
+def message_id(turn: TurnId, part: int, /) -> str:
+    """Return the memory id of a turn's message: the turn's own for the first, `turn#part` for later ones."""
+    return turn if part == 0 else f"{turn}#{part}"

@@ -1,0 +1,1 @@
+"""Planes of what is known: facts, skills, records, subjects, the garden."""

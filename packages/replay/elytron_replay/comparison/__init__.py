@@ -1,0 +1,1 @@
+"""What a step must answer, and how answers differ."""

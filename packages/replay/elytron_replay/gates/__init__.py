@@ -1,0 +1,1 @@
+"""What a set of fixtures must reach."""

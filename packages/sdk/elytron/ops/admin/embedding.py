@@ -1,0 +1,120 @@
+"""Embed and switch_model: keep the vectors of a space complete, or make them anew by another model."""
+
+from elytron.context import OperationContext
+from elytron.embedding.embed_pass import Progress, choice_of, commit, drop_others, embed_some
+from elytron.indexing.vector_places import CHOICE
+from elytron.state.space_records import REF
+from elytron_core.contracts.admin.embedding import (
+    EmbeddingOutcome,
+    MemoryEmbedReport,
+    MemoryEmbedRequest,
+    ModelSwitchRequest,
+)
+from elytron_core.errors import ModelError
+from elytron_core.ids import SpaceId
+from elytron_core.planes.embedding import EmbeddingChoice
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports.models import Embedder
+from elytron_core.ports.store import Action, Entry, Put, Require
+
+
+async def embed(ctx: OperationContext, request: MemoryEmbedRequest, /) -> MemoryEmbedReport:
+    """Make vectors of what has none of the model that recall compares."""
+    space = ctx.scope_of(request).space
+    if ctx.encoders.wanted is None:
+        return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.NO_EMBEDDER)
+    record = await ctx.spaces.find(space)
+    if record is None:
+        return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.EMPTY_SPACE)
+    embedder = ctx.encoders.serving(record, await ctx.folds.current(space))
+    if embedder is None:
+        return await _told(ctx, space, record, None, Progress(), outcome=EmbeddingOutcome.OTHER_MODEL)
+    progress = Progress()
+    failed = await _worked(ctx, space, embedder, progress, request.texts)
+    return await _told(ctx, space, record, embedder, progress, outcome=_outcome(progress, failed), reason=failed)
+
+
+async def switch_model(ctx: OperationContext, request: ModelSwitchRequest, /) -> MemoryEmbedReport:
+    """Make vectors by the runtime's embedder beside those compared now; when none is missing, compare these alone."""
+    space = ctx.scope_of(request).space
+    embedder = ctx.encoders.wanted
+    if embedder is None:
+        return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.NO_EMBEDDER)
+    record = await ctx.spaces.find(space)
+    if record is None:
+        return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.EMPTY_SPACE)
+    progress = Progress()
+    failed = await _worked(ctx, space, embedder, progress, request.texts)
+    switched, dropped = False, 0
+    if progress.is_done and not failed:
+        switched = await _cut_over(ctx, space, record, embedder)
+        dropped = await drop_others(ctx, space, record.model_tag(embedder.info.model), limit=request.texts)
+    outcome = _outcome(progress, failed)
+    if dropped == request.texts:
+        outcome = EmbeddingOutcome.MORE
+    report = await _told(ctx, space, record, embedder, progress, outcome=outcome, reason=failed)
+    changed = report.changed or switched or dropped > 0
+    return report.model_copy(update={"switched": switched, "dropped": dropped, "changed": changed})
+
+
+async def _worked(ctx: OperationContext, space: SpaceId, embedder: Embedder, progress: Progress, texts: int) -> str:
+    """Embed what is missing; return what kept the embedder from it, if anything did."""
+    await ctx.encoders.settled(space)
+    try:
+        await embed_some(ctx, space, embedder, progress, texts=texts)
+    except ModelError as error:
+        return error.message
+    return ""
+
+
+def _outcome(progress: Progress, failed: str) -> EmbeddingOutcome:
+    if failed:
+        return EmbeddingOutcome.FAILED
+    return EmbeddingOutcome.COMPLETE if progress.is_done else EmbeddingOutcome.MORE
+
+
+async def _cut_over(ctx: OperationContext, space: SpaceId, record: SpaceRecord, embedder: Embedder) -> bool:
+    """Make recall compare the vectors of `embedder` alone, in one commit; say whether it did not before."""
+    tag = record.model_tag(embedder.info.model)
+    (document,) = await ctx.store.get(space, (CHOICE,))
+    if document is not None and EmbeddingChoice.from_bytes(document.body).tag == tag:
+        return False
+    choice = choice_of(ctx, embedder, tag)
+    body = choice.to_bytes()
+    await commit(
+        ctx,
+        space,
+        puts=(Put(CHOICE, body, document.revision if document is not None else 0),),
+        entries=(Entry(Action.OPERATOR, CHOICE, record.digest(body)),),
+        requires=(Require(REF, 1),),
+        written={CHOICE: choice},
+    )
+    return True
+
+
+async def _told(
+    ctx: OperationContext,
+    space: SpaceId,
+    record: SpaceRecord,
+    embedder: Embedder | None,
+    progress: Progress,
+    *,
+    outcome: EmbeddingOutcome,
+    reason: str = "",
+) -> MemoryEmbedReport:
+    (document,) = await ctx.store.get(space, (CHOICE,))
+    index = await ctx.folds.current(space)
+    tag = record.model_tag(embedder.info.model) if embedder is not None else index.compared
+    return MemoryEmbedReport(
+        space=space,
+        outcome=outcome,
+        model=embedder.info.model if embedder is not None else None,
+        compared=EmbeddingChoice.from_bytes(document.body).model if document is not None else None,
+        embedded=progress.embedded,
+        reused=progress.reused,
+        refused=progress.refused,
+        remaining=index.unembedded(tag),
+        reason=reason,
+        changed=progress.sequence > 0,
+        sequence=index.watermark,
+    )

@@ -1,0 +1,287 @@
+"""Inspection of a space, and the turn ledger of a conversation."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import assert_never
+
+from elytron.capabilities import catalog_of
+from elytron.context import OperationContext
+from elytron.documents.cursor import CursorForm
+from elytron.documents.plane_documents import by_plane
+from elytron.jobs.queue import work_of
+from elytron.journal.fingerprints import EventFingerprint, StateFingerprint, documents
+from elytron.journal.verification import Account, HeadChain
+from elytron.memories.chat_aliases import meant, with_last
+from elytron.state.conversation_heads import read_head
+from elytron.store_check import check
+from elytron_core.clock import Instant
+from elytron_core.contracts.admin.inspection import (
+    ConversationSummary,
+    HeadStanding,
+    LedgerMessage,
+    LedgerOrder,
+    LedgerTurn,
+    MemoryInspectionReport,
+    MemoryInspectionRequest,
+    MemoryReplayReport,
+    MemoryReplayRequest,
+)
+from elytron_core.contracts.admin.maintenance import WorkHealth
+from elytron_core.errors import InvalidInput, SealBroken, StoreCorrupt
+from elytron_core.ids import ConversationTag, TurnId
+from elytron_core.planes import embedding, tools
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import procedural
+from elytron_core.planes.space import COLLECTIONS
+from elytron_core.policy.host import modes
+from elytron_core.policy.integrity.journal_heads import Head
+from elytron_core.policy.skills import governance
+from elytron_core.policy.tools import experience
+from elytron_core.ports import store_pages
+from elytron_core.ports.store import Document
+from elytron_core.scope import Scope
+
+CONVERSATIONS_SHOWN = 200
+_CURSOR = CursorForm(re.compile(r"(.+)\.[0-9a-f]{12}"), "a replay report of this conversation")
+
+
+async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
+    """Say what the space holds, with its fingerprints; a space never written to is reported as such.
+
+    Raises StoreCorrupt or SealBroken where something of the space is damaged; with `check` the report says so instead,
+    counts what could be read and leaves the fingerprints empty.
+    """
+    scope = ctx.scope_of(request)
+    if request.repair and not request.check:
+        raise InvalidInput(field="repair", problem="needs check: say both")
+    store_check = await check(ctx, scope.space, repair=request.repair) if request.check else None
+    seen = _Seen(kept=Head.parse(request.head) if request.head is not None else None, is_checked=request.check)
+    try:
+        await seen.read(ctx, scope)
+    except (StoreCorrupt, SealBroken):
+        if store_check is None:
+            raise
+        seen.damaged = True
+    alias = (await meant(ctx, scope)).trust
+    known = seen.conversations if alias is transcript.AliasTrust.TRUSTED else []
+    conversations = sorted(known, key=lambda head: (head.first_at or 0, head.channel, head.conversation))
+    firsts = [head.first_at for head in conversations if head.first_at is not None]
+    lasts = [head.last_at for head in conversations if head.last_at is not None]
+    return MemoryInspectionReport(
+        space=scope.space,
+        exists=seen.exists,
+        engine=ctx.engine,
+        sequence=seen.events.count,
+        documents=dict(sorted(seen.counts.items())),
+        planes=by_plane(seen.counts),
+        alias=alias,
+        conversations=tuple(_summary(head) for head in conversations[:CONVERSATIONS_SHOWN]),
+        conversations_clipped=len(conversations) > CONVERSATIONS_SHOWN,
+        speakers=tuple(dict.fromkeys(name for head in conversations for name in head.speakers)),
+        first_at=min(firsts, default=None),
+        last_at=max(lasts, default=None),
+        indexed_units=seen.units,
+        index_bytes=seen.index_bytes,
+        state_fingerprint="" if seen.damaged else seen.state.hexdigest(),
+        event_fingerprint="" if seen.damaged else seen.events.hexdigest(),
+        head=str(seen.chain.head) if seen.chain is not None and not seen.damaged else "",
+        head_standing=seen.standing,
+        store_check=store_check,
+        journal_account=seen.account.report(COLLECTIONS) if seen.account is not None and not seen.damaged else None,
+        compared_model=seen.compared,
+        unembedded_units=seen.unembedded,
+        runtime_skills=governance.counted(seen.skills, at=ctx.clock.now()),
+        agent_skills=await ctx.skill_dirs.scan(at=ctx.clock.now()),
+        work=seen.work,
+        jobs=seen.jobs,
+        lifecycle=modes.admissions(request.mode_input) if request.mode_input is not None else (),
+        capabilities=catalog_of(ctx),
+        agent_tools=experience.counted(seen.registries, seen.experiences, forbidden=ctx.profile.is_esp),
+    )
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What reading a whole space has shown so far."""
+
+    kept: Head | None = None
+    is_checked: bool = False
+    exists: bool = False
+    damaged: bool = False
+    chain: HeadChain | None = None
+    account: Account | None = None
+    counts: Counter[str] = field(default_factory=Counter[str])
+    state: StateFingerprint = field(default_factory=StateFingerprint)
+    conversations: list[transcript.Conversation] = field(default_factory=list[transcript.Conversation])
+    events: EventFingerprint = field(default_factory=EventFingerprint)
+    units: int = 0
+    index_bytes: int = 0
+    work: WorkHealth = WorkHealth.IDLE
+    jobs: dict[str, int] = field(default_factory=dict[str, int])
+    compared: str | None = None
+    unembedded: int = 0
+    skills: list[procedural.Skill] = field(default_factory=list[procedural.Skill])
+    registries: dict[str, tools.AgentToolRegistrySnapshot] = field(
+        default_factory=dict[str, tools.AgentToolRegistrySnapshot]
+    )
+    experiences: dict[str, tools.ToolExperience] = field(default_factory=dict[str, tools.ToolExperience])
+
+    async def read(self, ctx: OperationContext, scope: Scope, /) -> None:
+        record = await ctx.spaces.find(scope.space)
+        self.exists = record is not None
+        if record is not None:
+            self.chain = HeadChain(record, self.kept)
+            self.account = Account(record) if self.is_checked else None
+        async for entry in store_pages.entries(ctx.store, scope.space):
+            self.events.add(entry)
+            if self.chain is not None:
+                self.chain.add(entry)
+            if self.account is not None:
+                self.account.tell(entry)
+        async for document in documents(ctx.store, scope.space):
+            self.counts[document.ref.collection] += 1
+            self.state.add(document)
+            self._take(document)
+            if self.account is not None:
+                self.account.meet(document)
+        if self.account is not None:
+            async for entry in store_pages.entries(ctx.store, scope.space, after=self.events.count):
+                self.account.retell(entry)
+        if self.exists:
+            self.work, self.jobs = await work_of(ctx, scope.space)
+            index = await ctx.folds.current(scope.space)
+            self.units, self.index_bytes = index.units, index.size_bytes
+            self.unembedded = index.unembedded(index.compared) if index.compared else 0
+
+    @property
+    def standing(self) -> HeadStanding | None:
+        """How the space stands to the head that was asked about; None where none was, or it cannot be read."""
+        if self.kept is None or self.damaged:
+            return None
+        return self.chain.standing if self.chain is not None else HeadStanding.ABSENT
+
+    def _take(self, document: Document) -> None:
+        """Keep what the report says more of than that there is one."""
+        match document.ref.collection:
+            case transcript.CONVERSATIONS:
+                self.conversations.append(transcript.Conversation.from_bytes(document.body))
+            case embedding.EMBEDDING:
+                self.compared = embedding.EmbeddingChoice.from_bytes(document.body).model
+            case procedural.SKILLS:
+                self.skills.append(procedural.Skill.from_bytes(document.body))
+            case tools.REGISTRIES:
+                snapshot = tools.KeptRegistry.from_bytes(document.body).snapshot
+                self.registries[snapshot.registry_id] = snapshot
+            case tools.EXPERIENCES:
+                self.experiences[document.ref.key] = tools.ToolExperience.from_bytes(document.body)
+            case _:
+                pass
+
+
+async def replay(ctx: OperationContext, request: MemoryReplayRequest, /) -> MemoryReplayReport:
+    """Return a page of a conversation's turns, in order; reading changes nothing.
+
+    Of a chat that cannot be trusted nothing is returned, of a message that may not be read no text.
+    """
+    scope = ctx.scope_of(request)
+    found = await meant(ctx, await with_last(ctx, _asked(scope, request)))
+    key = found.key
+    record = await ctx.spaces.find(scope.space) if found.is_trusted else None
+    if record is None:
+        if request.cursor is not None:
+            raise _CURSOR.refusal()
+        return MemoryReplayReport(
+            space=scope.space, channel=key.channel, conversation=key.conversation, turns=(), total_turns=0
+        )
+    tag = record.conversation_tag(key)
+    if request.cursor is not None and _CURSOR.parts(request.cursor) != (tag,):
+        raise _CURSOR.refusal()
+    head = await read_head(ctx.store, scope.space, tag)
+    next_sequence = head[0].next_sequence if head is not None else 1
+    documents, more = await _page(ctx, scope, tag, request, next_sequence)
+    turns = tuple(map(_ledger, documents))
+    assert all(one.sequence < other.sequence for one, other in pairwise(turns))
+    return MemoryReplayReport(
+        space=scope.space,
+        channel=key.channel,
+        conversation=key.conversation,
+        turns=turns,
+        total_turns=head[0].turns if head is not None else 0,
+        next_cursor=turns[0 if request.order is LedgerOrder.LATEST else -1].id if more else None,
+        has_more=more,
+    )
+
+
+async def _page(
+    ctx: OperationContext, scope: Scope, tag: ConversationTag, request: MemoryReplayRequest, next_sequence: int
+) -> tuple[list[Document], bool]:
+    """Return the turns that `request` asks for, and whether there are more."""
+    most, cursor = request.limit + 1, request.cursor
+    match request.order:
+        case LedgerOrder.LATEST:
+            end = min(transcript.sequence_of(TurnId(cursor)), next_sequence) if cursor is not None else next_sequence
+            found = await _last_before(ctx, scope, tag, end, most=most)
+            return found[-request.limit :], len(found) == most
+        case LedgerOrder.FIRST:
+            page = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=cursor or "", limit=most)
+            return list(page[: request.limit]), len(page) == most
+        case _:
+            assert_never(request.order)
+
+
+async def _last_before(
+    ctx: OperationContext, scope: Scope, tag: ConversationTag, end: int, *, most: int
+) -> list[Document]:
+    """Return the last turns of a conversation before the one at `end`, in order, also where others are missing."""
+    found: list[Document] = []
+    while end > 1 and len(found) < most:
+        start = max(1, end - most)
+        after = transcript.turn_id(tag, start - 1)
+        page = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=after, limit=end - start)
+        before = transcript.turn_id(tag, end)
+        found = [*(document for document in page if document.ref.key < before), *found]
+        end = start
+    return found[-most:]
+
+
+def _asked(scope: Scope, request: MemoryReplayRequest) -> Scope:
+    if request.chat_id is None:
+        return scope
+    return scope.model_copy(update={"chat": request.chat_id, "conversation": None})
+
+
+def _summary(head: transcript.Conversation) -> ConversationSummary:
+    return ConversationSummary(
+        channel=head.channel,
+        conversation=head.conversation,
+        turns=head.turns,
+        first_at=head.first_at,
+        last_at=head.last_at,
+        speakers=head.speakers,
+        title=head.title,
+    )
+
+
+def _ledger(document: Document) -> LedgerTurn:
+    turn = transcript.Turn.from_bytes(document.body)
+    return LedgerTurn(
+        id=TurnId(document.ref.key),
+        sequence=turn.sequence,
+        recorded_at=Instant(turn.recorded_at),
+        delivery=turn.delivery,
+        lifecycle=turn.lifecycle,
+        host_id=turn.host_id,
+        messages=tuple(
+            LedgerMessage(
+                role=message.role,
+                text=message.text if turn.is_readable(part) else "",
+                speaker=message.speaker,
+                at=message.at,
+                forgotten=part in turn.forgotten,
+            )
+            for part, message in enumerate(turn.messages)
+            if part not in turn.erased
+        ),
+    )

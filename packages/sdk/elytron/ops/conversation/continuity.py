@@ -1,0 +1,327 @@
+"""Where a conversation stands, and taking that to another conversation or another memory."""
+
+from collections.abc import Sequence
+
+from elytron.admission.scrubber import scrub_value
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.memories.chat_aliases import home, meant
+from elytron.profile_limits import require_chars
+from elytron.transcript.evidence import with_founded_citations
+from elytron.writes.capsules import plan_capsules
+from elytron.writes.commit import Planned
+from elytron.writes.conversation_planes import plan_execution, plan_summary
+from elytron.writes.knowledge.facts import draft_of, plan_facts
+from elytron.writes.settlement import Settled, settle
+from elytron_core import limits
+from elytron_core.contracts.conversation.continuity import (
+    ContinuityExportReport,
+    ContinuityExportRequest,
+    ContinuityImportReport,
+    ContinuityImportRequest,
+    ContinuityReport,
+    ContinuityRequest,
+    ContinuitySnapshot,
+    Layer,
+    LayerDecision,
+    LayerOutcome,
+    SnapshotLayers,
+    SnapshotManifest,
+    SnapshotMode,
+)
+from elytron_core.contracts.conversation.write import FactDraft, LongTermExtraction, Outcome
+from elytron_core.contracts.planes import (
+    CapsuleDraft,
+    CapsulesWrite,
+    ExecutionDraft,
+    ExecutionWrite,
+    SummaryDraft,
+    SummaryWrite,
+)
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import ConversationTag
+from elytron_core.planes.conversation import continuity, execution, summaries, transcript
+from elytron_core.planes.knowledge import long_term, notes
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy.admission import rules
+from elytron_core.policy.continuity import capsules as capsule_policy
+from elytron_core.policy.continuity import snapshots
+from elytron_core.policy.maintenance import due
+from elytron_core.ports.store import Ref
+from elytron_core.scope import Scope
+
+TAKEN = frozenset({Outcome.STORED, Outcome.UPDATED})
+NOTES_SHOWN = 31
+OWN_IS_NEWER = "what is here is newer, or the same"
+
+
+async def read_continuity(ctx: OperationContext, request: ContinuityRequest, /) -> ContinuityReport:
+    """Return where the scope's conversation stands: state, summary, capsules, notes; nothing for another's chat."""
+    scope, kept = await _meant_and_kept(ctx, ctx.scope_of(request))
+    now = ctx.clock.now()
+    shown = tuple(
+        capsule.model_copy(update={"state": continuity.state_at(capsule, now)})
+        for capsule in sorted(kept.capsules, key=lambda one: (-one.updated_at, one.id))
+        if capsule.forgotten_at is None
+    )
+    selected = capsule_policy.selected(shown, request.query, now=now)
+    channel, conversation = scope.conversation_key
+    return ContinuityReport(
+        space=scope.space,
+        channel=channel,
+        conversation=conversation,
+        state=kept.state,
+        summary=kept.summary,
+        summary_is_due=due.is_summary_due(kept.messages, kept.summary),
+        capsules=shown,
+        selected=tuple(capsule.id for capsule in selected),
+        block=capsule_policy.block(selected),
+        notes=kept.notes,
+    )
+
+
+async def export_continuity(ctx: OperationContext, request: ContinuityExportRequest, /) -> ContinuityExportReport:
+    """Return the continuity of the scope's conversation as a snapshot; it reads, and changes nothing."""
+    scope, kept = await _meant_and_kept(ctx, ctx.scope_of(request))
+    key = channel, conversation = scope.conversation_key
+    current = [fact for fact in kept.facts if fact.is_current and fact.counts_in(key)]
+    facts = snapshots.chosen(current, mode=request.mode, conversation=conversation)
+    layers = SnapshotLayers(facts=tuple(draft_of(fact) for fact in facts))
+    if request.mode is SnapshotMode.FULL_RESTORE:
+        layers = _whole(kept, layers)
+    manifest = SnapshotManifest(
+        mode=request.mode,
+        space=scope.space,
+        channel=channel,
+        conversation=conversation,
+        made_at=ctx.clock.now(),
+        includes=snapshots.included(layers),
+        fingerprint=snapshots.fingerprint(layers),
+    )
+    private = sum(fact.privacy is long_term.Privacy.PRIVATE for fact in current)
+    return ContinuityExportReport(
+        space=scope.space,
+        snapshot=ContinuitySnapshot(manifest=manifest, layers=layers),
+        facts_left=len(current) - private - len(facts),
+        private_left=private,
+    )
+
+
+async def import_continuity(ctx: OperationContext, request: ContinuityImportRequest, /) -> ContinuityImportReport:
+    """Take a snapshot into the scope's conversation as one batch; the newer word wins.
+
+    Raises InvalidInput for one whose layers are not those it was made with, and for another subject's chat.
+    """
+    scope = await home(ctx, ctx.scope_of(request))
+    layers = request.snapshot.layers
+    if snapshots.fingerprint(layers) != request.snapshot.manifest.fingerprint:
+        raise InvalidInput(field="snapshot", problem="is not whole: its layers do not give its fingerprint")
+    if len(layers.capsules) != len(layers.capsules_at):
+        raise InvalidInput(field="snapshot", problem="does not say of each capsule when it was written")
+    layers, scrubbed = scrub_value(layers)
+    require_chars(ctx.profile, scrubbed.longest)
+    channel, conversation = scope.conversation_key
+
+    async def plan(record: SpaceRecord) -> Settled[ContinuityImportReport]:
+        changes = Changes(record)
+        decisions = await _taken(ctx, scope, layers, record, changes, mode=request.mode)
+        report = ContinuityImportReport(
+            space=scope.space,
+            channel=channel,
+            conversation=conversation,
+            mode=request.mode,
+            layers=tuple(decisions),
+            changed=bool(changes) and not request.dry_run,
+            dry_run=request.dry_run,
+            scrubbed=scrubbed.found,
+        )
+        return Settled(report, changes if report.changed else None)
+
+    report, sequence = await settle(ctx, scope.space, plan)
+    return report.model_copy(update={"sequence": sequence})
+
+
+class _Kept:
+    """What a space and one of its conversations hold, as far as continuity goes."""
+
+    def __init__(self) -> None:
+        self.state: execution.ExecutionState | None = None
+        self.summary: summaries.SessionSummary | None = None
+        self.capsules: list[continuity.ContinuityCapsule] = []
+        self.notes: tuple[notes.DailyNote, ...] = ()
+        self.facts: list[long_term.Fact] = []
+        self.messages = 0
+
+
+async def _meant_and_kept(ctx: OperationContext, scope: Scope) -> tuple[Scope, _Kept]:
+    """Return `scope` with the conversation it means and what is kept there: nothing where its chat is another's."""
+    found = await meant(ctx, scope)
+    within = found.within(scope)
+    return within, await _kept(ctx, within) if found.is_trusted else _Kept()
+
+
+async def _kept(ctx: OperationContext, scope: Scope) -> _Kept:
+    kept = _Kept()
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
+        return kept
+    tag = record.conversation_tag(scope.conversation_key)
+    refs = (
+        Ref(execution.EXECUTION, tag),
+        Ref(summaries.SUMMARIES, tag),
+        Ref(transcript.CONVERSATIONS, tag),
+    )
+    state, summary, head = await ctx.store.get(scope.space, refs)
+    if state is not None and (found := execution.ExecutionState.from_bytes(state.body)).forgotten_at is None:
+        kept.state = found
+    if summary is not None and (told := summaries.SessionSummary.from_bytes(summary.body)).forgotten_at is None:
+        kept.summary = told
+    if head is not None:
+        kept.messages = await _messages(ctx, scope, tag, kept.summary)
+    prefix = f"{tag}."
+    held = await ctx.store.scan(scope.space, continuity.CAPSULES, prefix=prefix, limit=limits.CAPSULES_PER_SPACE)
+    kept.capsules = [continuity.ContinuityCapsule.from_bytes(document.body) for document in held]
+    written = await ctx.store.scan(scope.space, notes.NOTES, prefix=prefix, limit=limits.SCAN_MAX)
+    told_notes = [notes.DailyNote.from_bytes(document.body) for document in written]
+    told_notes.sort(key=lambda note: note.period, reverse=True)
+    kept.notes = tuple(note for note in told_notes if note.forgotten_at is None)[:NOTES_SHOWN]
+    facts = await ctx.store.scan(scope.space, long_term.FACTS, limit=limits.SCAN_MAX, descending=True)
+    kept.facts = [long_term.Fact.from_bytes(document.body) for document in facts]
+    return kept
+
+
+async def _messages(ctx: OperationContext, scope: Scope, tag: str, summary: summaries.SessionSummary | None) -> int:
+    """Return how many messages the conversation has, as far as a summary's due date hangs on it."""
+    covered = summary.messages if summary is not None else 0
+    since = transcript.turn_id(ConversationTag(tag), summary.through_sequence if summary is not None else 0)
+    documents = await ctx.store.scan(
+        scope.space, transcript.TURNS, prefix=f"{tag}.", after=since, limit=due.SUMMARY_FROM
+    )
+    turns = [transcript.Turn.from_bytes(document.body) for document in documents]
+    return covered + sum(len(turn.messages) - len(turn.erased) for turn in turns)
+
+
+def _whole(kept: _Kept, layers: SnapshotLayers) -> SnapshotLayers:
+    """Return the layers with all that a conversation goes on with."""
+    capsules = [
+        capsule for capsule in sorted(kept.capsules, key=lambda one: (one.updated_at, one.id)) if capsule.is_recallable
+    ][-limits.CAPSULES_PER_CONVERSATION :]
+    fields = set(ExecutionDraft.model_fields)
+    return layers.model_copy(
+        update={
+            "state": ExecutionDraft(**kept.state.model_dump(include=fields)) if kept.state is not None else None,
+            "state_at": kept.state.updated_at if kept.state is not None else None,
+            "summary": SummaryDraft(text=kept.summary.text, messages=kept.summary.messages, model=kept.summary.model)
+            if kept.summary is not None
+            else None,
+            "summary_at": kept.summary.updated_at if kept.summary is not None else None,
+            "capsules": tuple(_capsule_draft(capsule) for capsule in capsules),
+            "capsules_at": tuple(capsule.updated_at for capsule in capsules),
+        }
+    )
+
+
+async def _taken(
+    ctx: OperationContext,
+    scope: Scope,
+    layers: SnapshotLayers,
+    record: SpaceRecord,
+    changes: Changes,
+    *,
+    mode: SnapshotMode,
+) -> list[LayerDecision]:
+    """Put what is taken of each layer into `changes` and say of each what became of it."""
+    own = await _kept(ctx, scope)
+    here = [fact for fact in own.facts if fact.is_current and fact.counts_in(scope.conversation_key)]
+    facts = _news(layers.facts[: snapshots.facts_limit(mode)], here)
+    decisions: list[LayerDecision] = []
+    left = len(layers.facts) - len(facts)
+    if facts:
+        write = await with_founded_citations(ctx, scope.space, LongTermExtraction(facts=facts))
+        planned = await plan_facts(ctx, scope, write, record)
+        decisions.append(_joined(Layer.FACTS, planned, changes, left=left))
+    else:
+        decisions.append(_one(Layer.FACTS, None, changes, is_there=bool(layers.facts), left=left))
+    if mode is SnapshotMode.BOOTSTRAP:
+        left_out = (Layer.EXECUTION, Layer.SUMMARY, Layer.CAPSULES)
+        return [*decisions, *(LayerDecision(layer=layer, outcome=LayerOutcome.NOT_INCLUDED) for layer in left_out)]
+    state_is_newer = own.state is None or (layers.state_at or 0) > own.state.updated_at
+    planned = None
+    if layers.state is not None and state_is_newer:
+        planned = await plan_execution(ctx, scope, ExecutionWrite(state=layers.state), record)
+    decisions.append(_one(Layer.EXECUTION, planned, changes, is_there=layers.state is not None))
+    planned = None
+    summary_is_newer = own.summary is None or (layers.summary_at or 0) > own.summary.updated_at
+    if layers.summary is not None and summary_is_newer:
+        planned = await plan_summary(ctx, scope, SummaryWrite(summary=layers.summary), record)
+    decisions.append(_one(Layer.SUMMARY, planned, changes, is_there=layers.summary is not None))
+    newer = _newer_capsules(layers, own.capsules)
+    planned = None
+    if newer:
+        founded = await with_founded_citations(ctx, scope.space, CapsulesWrite(capsules=newer))
+        planned = await plan_capsules(ctx, scope, founded, record)
+    left = len(layers.capsules) - len(newer)
+    if planned is not None:
+        decisions.append(_joined(Layer.CAPSULES, planned, changes, left=left))
+    else:
+        decisions.append(_one(Layer.CAPSULES, None, changes, is_there=bool(layers.capsules), left=left))
+    return decisions
+
+
+def _news(drafts: Sequence[FactDraft], own: Sequence[long_term.Fact]) -> tuple[FactDraft, ...]:
+    """Return the facts that say something that is not here yet: taking the same in again is no evidence."""
+    held = {(fact.kind, long_term.topic_key(fact.topic), fact.home is not None): fact.content for fact in own}
+    slots = [
+        (draft.fact_kind, long_term.topic_key(draft.topic), draft.reach is long_term.Reach.CHAT) for draft in drafts
+    ]
+    return tuple(
+        draft
+        for draft, slot in zip(drafts, slots, strict=True)
+        if not rules.says_the_same(draft.content, held.get(slot, ""))
+    )
+
+
+def _newer_capsules(layers: SnapshotLayers, own: Sequence[continuity.ContinuityCapsule]) -> tuple[CapsuleDraft, ...]:
+    held = {(capsule.kind, long_term.topic_key(capsule.topic)): capsule.updated_at for capsule in own}
+    return tuple(
+        draft
+        for draft, at in zip(layers.capsules, layers.capsules_at, strict=True)
+        if at > held.get((draft.capsule_kind, long_term.topic_key(draft.topic)), -1)
+    )
+
+
+def _joined(layer: Layer, planned: Planned, changes: Changes, *, left: int) -> LayerDecision:
+    changes.join(planned.changes)
+    taken = sum(decision.outcome in TAKEN for decision in planned.decisions)
+    left += sum(decision.outcome not in TAKEN | {Outcome.DELETED} for decision in planned.decisions)
+    reasons = dict.fromkeys(decision.reason for decision in planned.decisions if decision.reason)
+    if not taken:
+        return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=left, reason=_told(reasons))
+    outcome = LayerOutcome.PARTLY if left else LayerOutcome.TAKEN
+    return LayerDecision(layer=layer, outcome=outcome, taken=taken, left=left, reason="; ".join(reasons))
+
+
+def _told(reasons: dict[str, None]) -> str:
+    return "; ".join(reasons) or OWN_IS_NEWER
+
+
+def _one(layer: Layer, planned: Planned | None, changes: Changes, *, is_there: bool, left: int = 1) -> LayerDecision:
+    if not is_there:
+        return LayerDecision(layer=layer, outcome=LayerOutcome.NOT_INCLUDED)
+    if planned is None:
+        return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=left, reason=OWN_IS_NEWER)
+    return _joined(layer, planned, changes, left=0)
+
+
+def _capsule_draft(capsule: continuity.ContinuityCapsule) -> CapsuleDraft:
+    return CapsuleDraft(
+        capsule_kind=capsule.kind,
+        topic=capsule.topic,
+        summary=capsule.summary,
+        outcome=capsule.outcome,
+        decisions=capsule.decisions,
+        next_step=capsule.next_step,
+        unresolved=capsule.unresolved,
+        artifacts=capsule.artifacts,
+        state=capsule.state,
+    )

@@ -1,0 +1,266 @@
+"""The verbs that change or remove: forget (reversible), correct (history kept), erase (physically gone)."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import assert_never
+
+from elytron.admission.texts import admitting
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.documents.plane_documents import KeptMemory, hidden, touched
+from elytron.erasure.origins import erase_origin
+from elytron.erasure.removal import erase_memories, erase_space
+from elytron.memories.audit_trail import event_of, note
+from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_all, plane_of, stored_at
+from elytron.memories.tombstones import bury, exhume
+from elytron.state.conflict_retry import Race
+from elytron.state.space_records import opening_changes
+from elytron.writes.knowledge.fact_changes import plan_change
+from elytron.writes.settlement import settle
+from elytron_core.clock import Instant
+from elytron_core.contracts.knowledge.control import (
+    ControlDecision,
+    ControlOutcome,
+    MemoryControlReport,
+    MemoryCorrectRequest,
+    MemoryEraseRequest,
+    MemoryForgetRequest,
+)
+from elytron_core.contracts.knowledge.facts import FactAction, FactChangeRequest
+from elytron_core.contracts.knowledge.recall import Plane
+from elytron_core.errors import Conflict, InvalidInput, ScopeMissing
+from elytron_core.model import Value
+from elytron_core.planes.admin.audit import AuditAction, AuditEvent
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import long_term
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy.admission.fact_control import SLOT_TAKEN, require_fields
+from elytron_core.ports.store import Action, Batch, Ref
+from elytron_core.scope import Scope
+
+
+@admitting
+async def forget(ctx: OperationContext, request: MemoryForgetRequest, /) -> MemoryControlReport:
+    """Hide memories from recall, or with `undo` show them again; all in one batch.
+
+    A forgotten fact is not learned again until its topic is allowed.
+    """
+    return await _forget(ctx, request, buries=True)
+
+
+async def retire(ctx: OperationContext, request: MemoryForgetRequest, /) -> MemoryControlReport:
+    """Hide memories that have had their time; they may be learned again."""
+    return await _forget(ctx, request, buries=False)
+
+
+async def _forget(ctx: OperationContext, request: MemoryForgetRequest, *, buries: bool) -> MemoryControlReport:
+    scope = ctx.scope_of(request)
+    race = Race()
+    while True:
+        found = await find_all(ctx, scope, request.ids)
+        record = await ctx.spaces.find(scope.space)
+        now = ctx.clock.now()
+        changed: dict[Ref, tuple[Value, int]] = {}
+        taken = await _taken(ctx, scope, record, found.values()) if request.undo else frozenset[Ref]()
+        decisions = [
+            _hide(memory_id, memory, request, changed, now)
+            if memory is None or memory.ref not in taken
+            else _unchanged(memory_id, memory, SLOT_TAKEN)
+            for memory_id, memory in found.items()
+        ]
+        if record is None or request.dry_run or not changed:
+            return _report(scope, decisions, dry_run=request.dry_run)
+        changes = Changes(record)
+        action = Action.OPERATOR if request.undo else Action.DELETE
+        for ref, (value, revision) in changed.items():
+            changes.put(ref, value, expects=revision, action=action)
+        facts = [memory.fact for memory in found.values() if isinstance(memory, FactMemory) and memory.ref in changed]
+        if request.undo:
+            await exhume(ctx, scope.space, record, changes, facts)
+        elif buries:
+            await bury(ctx, scope.space, record, changes, facts, at=now)
+        await note(ctx, scope.space, record, changes, _events(ctx, request, decisions, found, now))
+        try:
+            return _report(scope, decisions, sequence=await _commit(ctx, scope, record, changes, undo=request.undo))
+        except Conflict as conflict:
+            ctx.spaces.forget(scope.space)
+            await race.lost(conflict)
+
+
+@admitting
+async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> MemoryControlReport:
+    """Put a new content in the place of a fact; the old one stays in history as wrong. Raises NotFound.
+
+    Evidence is not corrected: what was said was said. Raises InvalidInput for a turn or skill, for a closed fact, and
+    for a blank content.
+    """
+    scope = ctx.scope_of(request)
+    asked = FactChangeRequest(
+        id=request.id,
+        action=FactAction.CORRECT,
+        content=request.content,
+        reason=request.reason,
+        dry_run=request.dry_run,
+    )
+    require_fields(asked)
+    plan = partial(plan_change, ctx, scope, scope.conversation_key, asked)
+    change, sequence = await settle(ctx, scope.space, plan)
+    decision = ControlDecision(id=request.id, outcome=change.outcome, plane=Plane.LONG_TERM, new_id=change.new_id)
+    return _report(scope, [decision], sequence=sequence, dry_run=request.dry_run)
+
+
+@admitting
+async def erase(ctx: OperationContext, request: MemoryEraseRequest, /) -> MemoryControlReport:
+    """Remove memories, or the whole space, so that no byte of them is left in the store. Raises ScopeMissing."""
+    scope = ctx.scope_of(request)
+    given = {"ids": bool(request.ids), "origin": request.origin, "whole_space": request.whole_space is not None}
+    field, *others = [name for name, value in given.items() if value] or ["ids"]
+    if others:
+        raise InvalidInput(field=field, problem=f"and {others[0]} are both given: say one")
+    if request.origin is not None:
+        return await erase_origin(ctx, scope, request.origin, request)
+    if request.whole_space is not None:
+        if request.whole_space != scope.space:
+            raise InvalidInput(field="whole_space", problem="is not the name of the scope's space: repeat that name")
+        return await erase_space(ctx, scope, request)
+    if not request.ids:
+        way_out = "name the memories in ids, or their origin, or repeat the space in whole_space"
+        raise ScopeMissing(operation="erase", way_out=way_out)
+    return await erase_memories(ctx, scope, request)
+
+
+def _events(
+    ctx: OperationContext,
+    request: MemoryForgetRequest,
+    decisions: Iterable[ControlDecision],
+    found: Mapping[str, Memory | None],
+    at: Instant,
+) -> dict[Ref, list[AuditEvent]]:
+    """Return what was done to each document that a request changes."""
+    action = AuditAction.RESTORED if request.undo else AuditAction.FORGOTTEN
+    events: dict[Ref, list[AuditEvent]] = {}
+    for decision in decisions:
+        memory = found[decision.id]
+        if memory is not None and decision.outcome is ControlOutcome.CHANGED:
+            part = memory.part if isinstance(memory, TurnMemory) else None
+            events.setdefault(memory.ref, []).append(event_of(ctx, action, at=at, reason=request.reason, part=part))
+    return events
+
+
+def _hide(
+    memory_id: str,
+    memory: Memory | None,
+    request: MemoryForgetRequest,
+    changed: dict[Ref, tuple[Value, int]],
+    now: Instant,
+) -> ControlDecision:
+    if memory is None:
+        return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
+    value = _shown(memory, changed) if request.undo else _hidden(memory, request, changed, now)
+    if value is None:
+        return _unchanged(memory_id, memory)
+    changed[memory.ref] = (value, memory.revision)
+    return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=plane_of(memory))
+
+
+def _unchanged(memory_id: str, memory: Memory, reason: str | None = None) -> ControlDecision:
+    return ControlDecision(id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=plane_of(memory), reason=reason)
+
+
+async def _taken(
+    ctx: OperationContext, scope: Scope, record: SpaceRecord | None, memories: Iterable[Memory | None]
+) -> frozenset[Ref]:
+    """Return the forgotten facts among `memories` whose slot has another value by now."""
+    forgotten = [memory for memory in memories if isinstance(memory, FactMemory) and not memory.fact.is_current]
+    if record is None or not forgotten:
+        return frozenset()
+    places = {
+        memory.ref: Ref(long_term.SLOTS, record.slot_tag(memory.fact.kind, memory.fact.topic, memory.fact.home))
+        for memory in forgotten
+    }
+    slots = await ctx.store.get(scope.space, list(places.values()))
+    newest = {
+        ref: Ref(long_term.FACTS, long_term.Slot.from_bytes(slot.body).facts[-1])
+        for ref, slot in zip(places, slots, strict=True)
+        if slot is not None
+    }
+    holders = await stored_at(ctx, scope, dict.fromkeys(newest.values()))
+    return frozenset(
+        ref
+        for ref, last in newest.items()
+        if last != ref and isinstance(held := holders.get(last), FactMemory) and held.fact.is_current
+    )
+
+
+def _hidden(
+    memory: Memory, request: MemoryForgetRequest, changed: dict[Ref, tuple[Value, int]], now: Instant
+) -> Value | None:
+    """Return the document with the memory hidden, None where it is already."""
+    match memory:
+        case TurnMemory():
+            return _with_forgotten(memory, changed, now) if memory.part not in memory.turn.forgotten else None
+        case SkillMemory(skill=skill):
+            return skill.model_copy(update={"forgotten_at": now}) if skill.forgotten_at is None else None
+        case FactMemory(fact=fact):
+            if not fact.is_current:
+                return None
+            because = request.reason or "forgotten"
+            return long_term.close(fact, at=now, because=because, state=long_term.State.FORGOTTEN)
+        case KeptMemory(value=value):
+            return hidden(value, now)
+        case _:
+            assert_never(memory)
+
+
+def _shown(memory: Memory, changed: dict[Ref, tuple[Value, int]]) -> Value | None:
+    """Return the document with the memory shown again, None where it is not hidden."""
+    match memory:
+        case TurnMemory():
+            return _with_forgotten(memory, changed, None) if memory.part in memory.turn.forgotten else None
+        case SkillMemory(skill=skill):
+            return skill.model_copy(update={"forgotten_at": None}) if skill.forgotten_at is not None else None
+        case FactMemory(fact=fact):
+            if fact.state is not long_term.State.FORGOTTEN:
+                return None
+            return fact.model_copy(update={"state": long_term.State.ACTIVE, "closed_at": None, "closed_because": None})
+        case KeptMemory(value=value):
+            return hidden(value, None)
+        case _:
+            assert_never(memory)
+
+
+def _with_forgotten(memory: TurnMemory, changed: dict[Ref, tuple[Value, int]], forgotten_at: Instant | None) -> Value:
+    """Return the turn with this message's mark set, upon what the same request did to its other messages."""
+    pending, _ = changed.get(memory.ref, (memory.turn, 0))
+    assert isinstance(pending, transcript.Turn)
+    forgotten = {part: at for part, at in pending.forgotten.items() if part != memory.part}
+    if forgotten_at is not None:
+        forgotten[memory.part] = forgotten_at
+    return pending.model_copy(update={"forgotten": dict(sorted(forgotten.items()))})
+
+
+async def _commit(ctx: OperationContext, scope: Scope, record: SpaceRecord, changes: Changes, *, undo: bool) -> int:
+    _, requires, _ = opening_changes(record, is_new=False)
+    batch = Batch(
+        space=scope.space,
+        at=ctx.clock.now(),
+        entries=changes.entries,
+        puts=changes.puts,
+        deletes=changes.deletes,
+        requires=requires,
+        takes_back=not undo,
+    )
+    return (await ctx.store.commit(batch)).last
+
+
+def _report(
+    scope: Scope, decisions: list[ControlDecision], *, sequence: int = 0, dry_run: bool = False
+) -> MemoryControlReport:
+    return MemoryControlReport(
+        space=scope.space,
+        decisions=tuple(decisions),
+        changed=any(decision.outcome is ControlOutcome.CHANGED for decision in decisions) and not dry_run,
+        dry_run=dry_run,
+        sequence=sequence,
+        planes=touched(decisions),
+    )

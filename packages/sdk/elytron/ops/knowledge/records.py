@@ -1,0 +1,237 @@
+"""Records: values that a host keeps under a namespace and a key."""
+
+from collections import Counter
+from typing import NamedTuple
+
+from elytron.admission.texts import admitting
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.documents.plane_documents import id_of, place_of
+from elytron.memories.audit_trail import event_of, note
+from elytron.memories.records import is_disclosed, item_of, record_ref, records_below
+from elytron.recall.retrieval import gather
+from elytron.writes.settlement import Settled, settle
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.knowledge.recall import Plane, RecallFilters
+from elytron_core.contracts.knowledge.records import (
+    RecordDeleteReport,
+    RecordDeleteRequest,
+    RecordGetReport,
+    RecordGetRequest,
+    RecordHistoryReport,
+    RecordHistoryRequest,
+    RecordItem,
+    RecordNamespace,
+    RecordNamespaceListReport,
+    RecordNamespaceListRequest,
+    RecordPutReport,
+    RecordPutRequest,
+    RecordSearchReport,
+    RecordSearchRequest,
+)
+from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed, Unsupported
+from elytron_core.planes.admin.audit import AuditAction
+from elytron_core.planes.knowledge.records import Record
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy.admission import record_versions
+from elytron_core.policy.query import metadata_conditions
+from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.scope import Scope
+from elytron_core.text import similarity
+
+_NO_CLOCK = "an embedded profile has no clock that a time to live could rely on: leave ttl_s out"
+_PRIVATE = "names a private record: ask with include_private"
+
+
+@admitting
+async def put_record(ctx: OperationContext, request: RecordPutRequest, /) -> RecordPutReport:
+    """Store a value, in the place of the one of its name; what is there already is left as it is.
+
+    Raises PreconditionFailed if the record has another version than the expected one, Unsupported for a time to live
+    in a profile that cannot keep it.
+    """
+    if request.ttl_s is not None and ctx.profile.is_esp:
+        raise Unsupported(_NO_CLOCK)
+    scope = ctx.scope_of(request)
+
+    async def plan(space: SpaceRecord) -> Settled[RecordPutReport]:
+        now = ctx.clock.now()
+        ref, document = await _stored(ctx, scope, space, request.namespace, request.key)
+        known = Record.from_bytes(document.body) if document is not None else None
+        _require_version(known, request.expected_version, now)
+        made = record_versions.put(
+            known,
+            namespace=request.namespace,
+            key=request.key,
+            value=request.value,
+            text=request.text,
+            privacy=request.privacy,
+            expires_at=Instant(now + request.ttl_s * 1000) if request.ttl_s is not None else None,
+            at=now,
+        )
+        changes = Changes(space)
+        if made is not known:
+            changes.put(ref, made, expects=document.revision if document is not None else 0, action=Action.WRITE)
+        report = RecordPutReport(
+            space=scope.space,
+            record=item_of(ref, made),
+            changed=bool(changes) and not request.dry_run,
+            dry_run=request.dry_run,
+        )
+        return Settled(report, None if request.dry_run else changes)
+
+    report, sequence = await settle(ctx, scope.space, plan)
+    return report.model_copy(update={"sequence": sequence})
+
+
+async def get_record(ctx: OperationContext, request: RecordGetRequest, /) -> RecordGetReport:
+    """Return one record. Raises NotFound, InvalidInput for a private one."""
+    scope = ctx.scope_of(request)
+    ref, record = await _must_find(ctx, scope, request)
+    if not record.is_alive(ctx.clock.now()):
+        raise NotFound(what="record", name=request.key)
+    return RecordGetReport(space=scope.space, record=item_of(ref, record))
+
+
+@admitting
+async def delete_record(ctx: OperationContext, request: RecordDeleteRequest, /) -> RecordDeleteReport:
+    """Delete a record; if there is none, nothing changes. Raises PreconditionFailed as `put_record` does."""
+    scope = ctx.scope_of(request)
+
+    async def plan(space: SpaceRecord) -> Settled[RecordDeleteReport]:
+        now = ctx.clock.now()
+        ref, document = await _stored(ctx, scope, space, request.namespace, request.key)
+        known = Record.from_bytes(document.body) if document is not None else None
+        _require_version(known, request.expected_version, now)
+        report = RecordDeleteReport(space=scope.space, id=id_of(ref), changed=False, dry_run=request.dry_run)
+        if document is None or known is None or not known.is_alive(now):
+            return Settled(report)
+        gone = record_versions.deleted(known, at=now)
+        report = report.model_copy(update={"changed": not request.dry_run, "version": gone.version})
+        if request.dry_run:
+            return Settled(report)
+        changes = Changes(space)
+        changes.put(ref, gone, expects=document.revision, action=Action.DELETE)
+        event = event_of(ctx, AuditAction.DELETED, at=now, reason=request.reason)
+        await note(ctx, scope.space, space, changes, {ref: [event]})
+        return Settled(report, changes)
+
+    report, sequence = await settle(ctx, scope.space, plan, takes_back=True)
+    return report.model_copy(update={"sequence": sequence})
+
+
+async def search_records(ctx: OperationContext, request: RecordSearchRequest, /) -> RecordSearchReport:
+    """Return the records that pass, best first for a query, else by namespace and key."""
+    scope = ctx.scope_of(request)
+    found = await (_listed if similarity.is_blank(request.query) else _answering)(ctx, scope, request)
+    return RecordSearchReport(
+        space=scope.space, items=tuple(found[: request.limit]), has_more=len(found) > request.limit
+    )
+
+
+async def list_record_namespaces(
+    ctx: OperationContext, request: RecordNamespaceListRequest, /
+) -> RecordNamespaceListReport:
+    """Return the namespaces that hold records, each with how many."""
+    scope, now = ctx.scope_of(request), ctx.clock.now()
+    counts: Counter[tuple[str, ...]] = Counter()
+    async for _, record in records_below(ctx, scope.space, request.prefix):
+        if record.is_alive(now) and is_disclosed(record, include_private=request.include_private):
+            counts[record.namespace[: request.max_depth]] += 1
+    end = request.offset + request.limit
+    return RecordNamespaceListReport(
+        space=scope.space,
+        namespaces=tuple(
+            RecordNamespace(namespace=name, records=counts[name]) for name in sorted(counts)[request.offset : end]
+        ),
+        has_more=len(counts) > end,
+    )
+
+
+async def record_history(ctx: OperationContext, request: RecordHistoryRequest, /) -> RecordHistoryReport:
+    """Return the versions of a record, oldest first. Raises NotFound, InvalidInput for a private one."""
+    scope = ctx.scope_of(request)
+    ref, record = await _must_find(ctx, scope, request)
+    return RecordHistoryReport(space=scope.space, id=id_of(ref), versions=record_versions.history(record))
+
+
+async def _stored(
+    ctx: OperationContext, scope: Scope, space: SpaceRecord, namespace: tuple[str, ...], key: str
+) -> tuple[Ref, Document | None]:
+    ref = record_ref(space, namespace, key)
+    (document,) = await ctx.store.get(scope.space, (ref,))
+    return ref, document
+
+
+async def _must_find(
+    ctx: OperationContext, scope: Scope, request: RecordGetRequest | RecordHistoryRequest
+) -> tuple[Ref, Record]:
+    """Return the record of this name, a deleted one too. Raises NotFound, InvalidInput for a private one."""
+    space = await ctx.spaces.find(scope.space)
+    if space is not None:
+        ref, document = await _stored(ctx, scope, space, request.namespace, request.key)
+        if document is not None:
+            record = Record.from_bytes(document.body)
+            if not record.is_expired(ctx.clock.now()):
+                if not is_disclosed(record, include_private=request.include_private):
+                    raise InvalidInput(field="key", problem=_PRIVATE)
+                return ref, record
+    raise NotFound(what="record", name=request.key)
+
+
+def _require_version(known: Record | None, expected: int | None, now: Instant) -> None:
+    """Raise PreconditionFailed unless the record has the expected version; 0 expects none."""
+    found = known.version if known is not None and known.is_alive(now) else 0
+    if expected is not None and expected != found:
+        raise PreconditionFailed
+
+
+class _Named(NamedTuple):
+    """What a list of records is sorted by, and which document that is."""
+
+    namespace: tuple[str, ...]
+    key: str
+    ref: Ref
+
+
+async def _listed(ctx: OperationContext, scope: Scope, request: RecordSearchRequest) -> list[RecordItem]:
+    """Return a page of the records that pass, by namespace and key, and one more if there is one."""
+    now, end = ctx.clock.now(), request.offset + request.limit + 1
+    first: list[_Named] = []
+    async for document, record in records_below(ctx, scope.space, request.namespace):
+        if _passes(record, request, now):
+            first.append(_Named(record.namespace, record.key, document.ref))
+        if len(first) >= 2 * end:
+            first = sorted(first)[:end]
+    page = [named.ref for named in sorted(first)[request.offset : end]]
+    return [item_of(ref, record) for ref, record in await _read(ctx, scope, page) if _passes(record, request, now)]
+
+
+async def _answering(ctx: OperationContext, scope: Scope, request: RecordSearchRequest) -> list[RecordItem]:
+    """Return a page of the records that answer the query, best first, and one more if there is one."""
+    end = min(request.offset + request.limit + 1, limits.RECALL_MAX)
+    gathered = await gather(
+        ctx,
+        scope,
+        request.query,
+        RecallFilters(planes=(Plane.RECORDS,), namespace=request.namespace, where=request.where),
+        limit=end,
+        include_private=request.include_private,
+    )
+    scores = {place_of(hit.id): hit.score for hit in gathered.hits[request.offset :]}
+    found, now = await _read(ctx, scope, [ref for ref in scores if ref is not None]), ctx.clock.now()
+    return [item_of(ref, record, score=scores[ref]) for ref, record in found if _passes(record, request, now)]
+
+
+async def _read(ctx: OperationContext, scope: Scope, refs: list[Ref]) -> list[tuple[Ref, Record]]:
+    documents = await ctx.store.get(scope.space, refs) if refs else ()
+    return [(document.ref, Record.from_bytes(document.body)) for document in documents if document is not None]
+
+
+def _passes(record: Record, request: RecordSearchRequest, now: Instant) -> bool:
+    return (
+        record.is_alive(now)
+        and is_disclosed(record, include_private=request.include_private)
+        and metadata_conditions.hold(request.where, record.fields)
+    )

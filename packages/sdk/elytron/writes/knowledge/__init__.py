@@ -1,0 +1,1 @@
+"""How writes to facts, skills, records and subjects become changes."""

@@ -1,0 +1,1 @@
+"""Places of files, locks on them, and what their failures mean."""

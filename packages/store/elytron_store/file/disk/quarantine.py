@@ -1,0 +1,70 @@
+"""Damaged pieces that `repair` moved aside: kept for whoever may save something of them, never served.
+
+quarantine/<space folder>/document.<collection>.<key>.<revision>
+quarantine/<space folder>/log.<offset>.<salt>          a stretch of a log in which no frame was recognised
+quarantine/<space folder>/blob.<key>
+"""
+
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+from elytron_core.ports.store import Ref
+from elytron_store.file.disk import places
+from elytron_store.file.disk.places import Places
+from elytron_store.path_probe import is_folder
+
+_STRETCH = "log."
+
+
+def keep(where: Places, name: str, label: str, data: bytes, /) -> None:
+    """Leave `data` aside under `label`. Raises OSError."""
+    places.write_file(folder_of(where, name) / label, data)
+
+
+def keep_file(where: Places, name: str, label: str, path: Path, /) -> None:
+    """Move the file at `path` aside under `label`. Raises OSError."""
+    places.move(path, folder_of(where, name) / label)
+
+
+def document_label(ref: Ref, revision: int, /) -> str:
+    return f"document.{ref.collection}.{ref.key}.{revision}"
+
+
+def stretch_label(offset: int, salt: bytes, /) -> str:
+    return f"{_STRETCH}{offset}.{salt.hex()}"
+
+
+def blob_label(key: str, /) -> str:
+    return f"blob.{key}"
+
+
+def forget(where: Places, name: str, /, *, refs: Collection[Ref], blobs: Collection[str]) -> None:
+    """Remove what an erasure names, and every stretch that could hold some of it. Raises OSError."""
+    folder = where.quarantine / name
+    if not is_folder(folder):
+        return
+    documents = tuple(f"document.{ref.collection}.{ref.key}." for ref in refs)
+    labels = {blob_label(key) for key in blobs}
+    for path in folder.iterdir():
+        # A document's label ends in its revision; keys may hold dots, so the rest must be that number alone.
+        stem = path.name.rpartition(".")[0] + "."
+        if path.name in labels or stem in documents or path.name.startswith(_STRETCH):
+            path.unlink(missing_ok=True)
+    places.sync_folder(folder)
+
+
+def clear(where: Places, name: str, /) -> None:
+    """Remove everything of a space. Raises OSError."""
+    folder = where.quarantine / name
+    if is_folder(folder):
+        shutil.rmtree(folder)
+        places.sync_folder(where.quarantine)
+
+
+def folder_of(where: Places, name: str, /) -> Path:
+    """Return the folder for the damaged pieces of a space, which is there afterwards. Raises OSError."""
+    places.make_folder(where.quarantine)
+    folder = where.quarantine / name
+    places.make_folder(folder)
+    return folder

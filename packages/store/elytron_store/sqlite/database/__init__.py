@@ -1,0 +1,1 @@
+"""Connection, schema and rows of one SQLite database."""

@@ -1,0 +1,172 @@
+"""The tables of a store file, how a file is told to be one, and the steps from one schema to the next."""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+
+from elytron_core.errors import StoreCorrupt, StoreForeign, StoreNewer
+from elytron_store.sqlite.database.driver import Library, Raw, library
+
+APPLICATION_ID = 0x456C7974
+"""`Elyt`, in the file's header."""
+
+PAGE_BYTES = 4_096
+"""Of a new store; one made with another size keeps it. A commit writes whole pages: names of turns lie anywhere."""
+PAD = "zeroblob((SELECT page_size FROM pragma_page_size))"
+"""What stands before the bytes of a blob: more than a page keeps of a row, so that they lie on pages of their own."""
+
+Step = Callable[[Raw], None]
+
+TABLES = {
+    "documents": """
+        space TEXT NOT NULL, collection TEXT NOT NULL, key TEXT NOT NULL,
+        revision INTEGER NOT NULL, body BLOB NOT NULL, "check" BLOB NOT NULL,
+        PRIMARY KEY (space, collection, key)
+    """,
+    "journal": """
+        space TEXT NOT NULL, sequence INTEGER NOT NULL, at INTEGER NOT NULL, action TEXT NOT NULL,
+        collection TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL, "check" BLOB NOT NULL,
+        PRIMARY KEY (space, sequence)
+    """,
+    "heads": """
+        space TEXT NOT NULL, sequence INTEGER NOT NULL, "check" BLOB NOT NULL,
+        PRIMARY KEY (space)
+    """,
+    "idempotency": """
+        space TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL, answer BLOB NOT NULL,
+        first INTEGER NOT NULL, last INTEGER NOT NULL, at INTEGER NOT NULL, "check" BLOB NOT NULL,
+        PRIMARY KEY (space, key)
+    """,
+    "blobs": """
+        space TEXT NOT NULL, key TEXT NOT NULL, upload INTEGER NOT NULL,
+        parts INTEGER NOT NULL, size INTEGER NOT NULL, "check" BLOB NOT NULL,
+        PRIMARY KEY (space, key)
+    """,
+    "uploads": """
+        space TEXT NOT NULL, upload INTEGER NOT NULL, key TEXT NOT NULL, at INTEGER NOT NULL,
+        PRIMARY KEY (space, upload)
+    """,
+    "chunks": """
+        space TEXT NOT NULL, upload INTEGER NOT NULL, part INTEGER NOT NULL,
+        "check" BLOB NOT NULL, pad BLOB NOT NULL, bytes BLOB NOT NULL,
+        PRIMARY KEY (space, upload, part)
+    """,
+    "quarantine": """
+        space TEXT NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, damage TEXT NOT NULL,
+        collection TEXT NOT NULL, key TEXT NOT NULL, revision INTEGER NOT NULL, upload INTEGER NOT NULL,
+        pad BLOB NOT NULL, body BLOB NOT NULL,
+        PRIMARY KEY (space, number)
+    """,
+    "manifest": "name TEXT NOT NULL PRIMARY KEY, body BLOB NOT NULL",
+}
+_AS_THEY_CAME = frozenset({"documents", "idempotency", "chunks"})
+"""Tables whose rows lie in the order in which they were written, beside an index of their keys.
+
+Their keys lie anywhere and their rows are long. Sorted by key, each row of a batch would touch a page of its own, and
+what is longer than a quarter of a page would take another whole page. To compare its key with another SQLite would read
+the whole of a row, which of a chunk are 256 KiB, wherever it lies. The other tables' rows are short: without row ids
+those of a space lie side by side.
+"""
+
+OF_SPACE = tuple(name for name in TABLES if name != "manifest")
+"""What the erasure of a space empties of it."""
+
+
+def create_table(table: str, /, *, name: str) -> str:
+    """Return the statement that makes one like `table` under `name`."""
+    order = "" if table in _AS_THEY_CAME else ", WITHOUT ROWID"
+    return f"CREATE TABLE {name} ({TABLES[table]}) STRICT{order}"
+
+
+def create(raw: Raw, /) -> None:
+    """Make all tables: the step to schema 1."""
+    for table in TABLES:
+        raw.execute(create_table(table, name=table))
+
+
+STEPS: tuple[Step, ...] = (create,)
+"""Step `n` leads from schema `n` to `n + 1`; a new one is added behind, none is ever changed."""
+
+
+def page_bytes(raw: Raw, /) -> int:
+    """Return how long the pages of the file are."""
+    found: int = raw.execute("PRAGMA page_size").fetchone()[0]
+    return found
+
+
+_RECOGNISED = """
+SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+  count(*), count(*) FILTER (WHERE name = 'manifest')
+FROM sqlite_schema WHERE type = 'table'
+"""
+"""What tells a store. One statement: another process may be making it, and several would see that half done."""
+
+
+def recognise(raw: Raw, /, *, known: int) -> int:
+    """Return the schema of the file, 0 for an empty one; change nothing.
+
+    Raises StoreForeign for a database that is not a store, StoreNewer above `known`.
+    """
+    application: int
+    version: int
+    application, version, tables, manifests = raw.execute(_RECOGNISED).fetchone()
+    if not tables and not application and not version:
+        return 0
+    if application != APPLICATION_ID or (version > 0 and not manifests):
+        raise StoreForeign("this SQLite file belongs to another program: name another file")
+    if version > known:
+        raise StoreNewer(found=version, known=known)
+    if version == known == len(STEPS) and _told(raw) != _expected():
+        raise StoreCorrupt(what="the schema of the sqlite file")
+    return version
+
+
+def _told(raw: Raw) -> frozenset[tuple[str, str, str, str]]:
+    """Return what the schema of the file says, without the quotes that a renamed table has."""
+    rows = raw.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema").fetchall()
+    return frozenset(
+        (kind, name, table, sql.replace(f'TABLE "{name}"', f"TABLE {name}")) for kind, name, table, sql in rows
+    )
+
+
+@cache
+def _expected() -> frozenset[tuple[str, str, str, str]]:
+    with closing(library().connect(":memory:", wait_s=0.0)) as raw:
+        create(raw)
+        return _told(raw)
+
+
+def migrate(raw: Raw, path: Path, /, *, library: Library, steps: Sequence[Step] = STEPS) -> Path | None:
+    """Bring the file to the last schema, inside the caller's transaction; return the snapshot taken before.
+
+    An empty file needs no snapshot. The snapshot lies beside the store and is the caller's to delete.
+    """
+    version = recognise(raw, known=len(steps))
+    if version == len(steps):
+        return None
+    kept = _keep(path, library=library, version=version) if version else None
+    for step in steps[version:]:
+        step(raw)
+    raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    raw.execute(f"PRAGMA user_version = {len(steps)}")
+    return kept
+
+
+def _keep(path: Path, /, *, library: Library, version: int) -> Path:
+    """Copy the store at `path` to a file beside it, durably, while the caller's lock keeps writers out."""
+    kept = path.with_name(f"{path.name}.schema-{version}.bak")
+    # What an interrupted migration left there is not known to be whole.
+    kept.unlink(missing_ok=True)
+    os.close(os.open(kept, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    # SQLite copies through a connection of its own: the one that migrates is inside a transaction.
+    with closing(library.connect(str(path), wait_s=0.0)) as reader:
+        reader.execute("VACUUM INTO ?", (str(kept),))
+    for written in (kept, kept.parent):
+        handle = os.open(written, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    return kept

@@ -1,0 +1,254 @@
+"""A store that holds no more than it may: what is beyond is refused whole, before anything of it is stored.
+
+It wraps any store. What is held is counted at opening and kept in step by this handle, so one process writes to a
+bounded store at a time. Reading and erasing are never refused, nor is what takes back: forgetting, ending keys.
+A journal entry counts as an event while it tells of something. One whose digest an erasure took counts for nothing, so
+that a device which erases what it reads runs for ever.
+"""
+
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from elytron_core.errors import Conflict, IdempotencyConflict, NotFound, StoreBudgetExceeded
+from elytron_core.ids import SpaceId
+from elytron_core.planes.knowledge.profiles import StoreCapacity
+from elytron_core.ports import store_pages
+from elytron_core.ports.store import (
+    Batch,
+    CheckReport,
+    Committed,
+    Erased,
+    Erasure,
+    Ref,
+    Require,
+    Store,
+    validate,
+)
+from elytron_store.wrappers.wrapper import PassingStore
+
+_NEVER = 1 << 40
+"""A revision that no document has."""
+
+
+@dataclass(slots=True)
+class Usage:
+    """What a store holds, with what is under way to it."""
+
+    records: int = 0
+    events: int = 0
+    document_bytes: int = 0
+    blob_bytes: int = 0
+    sizes: dict[SpaceId, dict[Ref, int]] = field(default_factory=dict[SpaceId, dict[Ref, int]])
+    journals: dict[SpaceId, int] = field(default_factory=dict[SpaceId, int])
+    blobs: dict[tuple[SpaceId, str], int] = field(default_factory=dict[tuple[SpaceId, str], int])
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """By how much a batch makes a store larger."""
+
+    records: int
+    events: int
+    document_bytes: int
+
+
+class QuotaStore(PassingStore):
+    """A Store with a capacity over another Store."""
+
+    def __init__(
+        self, inner: Store, capacity: StoreCapacity, /, *, collections: Sequence[str], blobs: Sequence[str]
+    ) -> None:
+        super().__init__(inner)
+        self._capacity = capacity
+        self._collections = collections
+        self._blobs = blobs
+        self._used = Usage()
+
+    @classmethod
+    async def open(
+        cls,
+        inner: Store,
+        capacity: StoreCapacity,
+        /,
+        *,
+        collections: Sequence[str],
+        blobs: Sequence[str] = (),
+    ) -> "QuotaStore":
+        """Return `inner` bounded by `capacity`. `collections` and `blobs` are the names under which things may stand.
+
+        A store that holds more already can be read and erased from, and takes no more.
+        """
+        store = cls(inner, capacity, collections=collections, blobs=blobs)
+        await store._count()
+        return store
+
+    @property
+    def capacity(self) -> StoreCapacity:
+        return self._capacity
+
+    @property
+    def used(self) -> StoreCapacity:
+        """Return how much of the capacity is taken."""
+        used = self._used
+        return StoreCapacity(
+            records=used.records,
+            events=used.events,
+            blob_bytes=used.blob_bytes,
+            snapshot_bytes=used.document_bytes,
+        )
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        """Apply `batch` where it fits, else raise StoreBudgetExceeded; a repeat is answered all the same."""
+        validate(batch)
+        growth = self._growth(batch)
+        beyond = None if batch.takes_back else self._beyond(growth)
+        if beyond is not None:
+            if batch.idempotency is not None and (answered := await self._answered(batch)) is not None:
+                return answered
+            raise beyond
+        self._grow(growth, 1)
+        try:
+            committed = await self._inner.commit(batch)
+        except BaseException:
+            self._grow(growth, -1)
+            raise
+        if committed.replayed:
+            self._grow(growth, -1)
+            return committed
+        self._keep(batch, growth.events)
+        return committed
+
+    def require_room(self, batches: Sequence[Batch], /) -> None:
+        """Raise StoreBudgetExceeded unless all of `batches`, which follow each other, fit together."""
+        sizes: dict[tuple[SpaceId, Ref], int | None] = {}
+        records = document_bytes = 0
+        for batch in batches:
+            held = self._used.sizes.get(batch.space, {})
+            changed: dict[Ref, int | None] = {put.ref: len(put.body) for put in batch.puts}
+            changed |= dict.fromkeys(delete.ref for delete in batch.deletes)
+            for ref, size in changed.items():
+                before = sizes.get((batch.space, ref), held.get(ref))
+                records += (size is not None) - (before is not None)
+                document_bytes += (size or 0) - (before or 0)
+                sizes[batch.space, ref] = size
+        events = sum(1 for batch in batches for entry in batch.entries if entry.digest)
+        beyond = self._beyond(_Growth(records=records, events=events, document_bytes=document_bytes))
+        if beyond is not None:
+            raise beyond
+
+    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
+        """Replace a blob where the new one fits. Raises StoreBudgetExceeded, and the old one stands."""
+        old = self._used.blobs.get((space, key), 0)
+        room = self._capacity.blob_bytes - self._used.blob_bytes + old
+        size = await self._inner.write_blob(space, key, self._bounded(chunks, room))
+        self._used.blob_bytes += size - self._used.blobs.get((space, key), 0)
+        self._used.blobs[space, key] = size
+        return size
+
+    async def erase(self, erasure: Erasure, /) -> Erased:
+        """Remove what `erasure` names, also from a store that is full."""
+        erased = await self._inner.erase(erasure)
+        used = self._used
+        sizes = used.sizes.get(erasure.space, {})
+        gone = list(sizes) if erasure.whole_space else [ref for ref in dict.fromkeys(erasure.refs) if ref in sizes]
+        for ref in gone:
+            used.document_bytes -= sizes.pop(ref)
+        used.records -= len(gone)
+        known = [key for space, key in used.blobs if space == erasure.space]
+        for key in known if erasure.whole_space else set(known).intersection(erasure.blobs):
+            used.blob_bytes -= used.blobs.pop((erasure.space, key))
+        scrubbed = used.journals.get(erasure.space, 0) if erasure.whole_space else erased.entries_scrubbed
+        used.events -= scrubbed
+        used.journals[erasure.space] = used.journals.get(erasure.space, 0) - scrubbed
+        return erased
+
+    async def repair(self) -> CheckReport:
+        """Repair the inner store and count anew what is left."""
+        report = await self._inner.repair()
+        await self._count()
+        return report
+
+    async def _count(self) -> None:
+        used = Usage()
+        async for space in store_pages.spaces(self._inner):
+            await self._count_space(space, used)
+        self._used = used
+
+    async def _count_space(self, space: SpaceId, used: Usage) -> None:
+        sizes = used.sizes.setdefault(space, {})
+        for collection in self._collections:
+            async for document in store_pages.documents(self._inner, space, collection):
+                sizes[document.ref] = len(document.body)
+        events = sum([1 async for entry in store_pages.entries(self._inner, space) if entry.digest])
+        used.journals[space] = events
+        for key in self._blobs:
+            size = 0
+            try:
+                async for chunk in self._inner.read_blob(space, key):
+                    size += len(chunk)
+            except NotFound:
+                continue
+            used.blobs[space, key] = size
+            used.blob_bytes += size
+        used.records += len(sizes)
+        used.events += events
+        used.document_bytes += sum(sizes.values())
+
+    def _growth(self, batch: Batch) -> _Growth:
+        sizes = self._used.sizes.get(batch.space, {})
+        return _Growth(
+            records=sum(1 for put in batch.puts if put.ref not in sizes)
+            - sum(1 for delete in batch.deletes if delete.ref in sizes),
+            events=sum(1 for entry in batch.entries if entry.digest),
+            document_bytes=sum(len(put.body) - sizes.get(put.ref, 0) for put in batch.puts)
+            - sum(sizes.get(delete.ref, 0) for delete in batch.deletes),
+        )
+
+    def _beyond(self, growth: _Growth) -> StoreBudgetExceeded | None:
+        """Return the refusal of a batch for which there is no room. What makes nothing grow fits always."""
+        used, capacity = self._used, self._capacity
+        for what, more, taken, most in (
+            ("records", growth.records, used.records, capacity.records),
+            ("events", growth.events, used.events, capacity.events),
+            ("snapshot bytes", growth.document_bytes, used.document_bytes, capacity.snapshot_bytes),
+        ):
+            if more > 0 and taken + more > most:
+                return StoreBudgetExceeded(what=what, limit=most)
+        return None
+
+    def _grow(self, growth: _Growth, sign: int) -> None:
+        self._used.records += sign * growth.records
+        self._used.events += sign * growth.events
+        self._used.document_bytes += sign * growth.document_bytes
+
+    def _keep(self, batch: Batch, events: int) -> None:
+        """Take note of what stands now; the sums were grown before."""
+        sizes = self._used.sizes.setdefault(batch.space, {})
+        for put in batch.puts:
+            sizes[put.ref] = len(put.body)
+        for delete in batch.deletes:
+            sizes.pop(delete.ref, None)
+        self._used.journals[batch.space] = self._used.journals.get(batch.space, 0) + events
+
+    async def _answered(self, batch: Batch) -> Committed | None:
+        """Return the first answer of a batch that was applied before; None where it was not."""
+        probe = Batch(
+            space=batch.space,
+            at=batch.at,
+            entries=batch.entries,
+            requires=(Require(batch.entries[0].ref, _NEVER),),
+            idempotency=batch.idempotency,
+        )
+        try:
+            return await self._inner.commit(probe)
+        except IdempotencyConflict:
+            raise
+        except Conflict:
+            return None
+
+    async def _bounded(self, chunks: AsyncIterable[bytes], room: int) -> AsyncIterator[bytes]:
+        async for chunk in chunks:
+            room -= len(chunk)
+            if room < 0:
+                raise StoreBudgetExceeded(what="blob bytes", limit=self._capacity.blob_bytes)
+            yield chunk
