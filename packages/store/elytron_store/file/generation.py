@@ -2,19 +2,24 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from io import FileIO
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from elytron_core.clock import Instant
-from elytron_core.errors import StoreCorrupt
+from elytron_core.errors import Conflict, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, JournalEntry, Ref
+from elytron_core.ports.store import Action, Batch, Committed, Entry, Erasure, JournalEntry, Ref
+from elytron_store import document_checks
 from elytron_store.file import frame
-from elytron_store.file.contents import Contents, Span, entries_of, read_sealed
+from elytron_store.file.contents import Contents, Span, entries_of, read_answer, read_sealed
 from elytron_store.file.disk import places
 from elytron_store.file.frame import Block, KeptAnswer, KeptDocument, KeptEntry, Record
 from elytron_store.file.log import Hole, Log
+from elytron_store.group_commit import Outcome
+from elytron_store.ledger import Stage
 
 _FRAME_BODIES_BYTES = 1024 * 1024
 _FRAME_ITEMS = 1_000
@@ -203,3 +208,81 @@ def _documents_frame(log: Log, documents: Sequence[KeptDocument], spans: Sequenc
 def _sealed(log: Log, spans: Sequence[Span]) -> Sequence[bytes]:
     # What was cut off by damage is made up for, so that the frame has its form; the checksums still tell.
     return [read_sealed(log, span).ljust(frame.CHECKSUM_BYTES + span.size, b"\0") for span in spans]
+
+
+class Scrub:
+    """Takes the digest off every entry that names one of `refs`, and counts them."""
+
+    def __init__(self, refs: frozenset[Ref], /) -> None:
+        self.count = 0
+        self._refs = refs
+
+    def __call__(self, entry: JournalEntry, /) -> JournalEntry:
+        if entry.ref not in self._refs or not entry.digest:
+            return entry
+        self.count += 1
+        return replace(entry, digest="")
+
+
+class Left(NamedTuple):
+    """What an erasure leaves: the frames of a new generation, how many documents went, and its journal entry."""
+
+    frames: Iterator[Frame]
+    documents: int
+    sequence: int
+
+
+def left_by(erasure: Erasure, scrub: Scrub, log: Log | None, contents: Contents, /) -> Left:
+    """Return what `erasure` of documents leaves of a log; `scrub` counts entries while the frames are taken."""
+    refs, ledger = frozenset(erasure.refs), contents.ledger
+    kept = iter(()) if log is None else snapshot(log, contents, without=refs, rewrite=scrub)
+    told = JournalEntry(ledger.last + 1, erasure.at, Action.ERASE, document_checks.ERASURE_REF, "")
+    ending = entries_frame(told.sequence, (told,))
+    return Left(chain(kept, (ending,)), sum(ledger.find(ref) is not None for ref in refs), told.sequence)
+
+
+def judge(batches: Sequence[Batch], contents: Contents, log: Log | None, /) -> tuple[list[Outcome], list[Frame]]:
+    """Return what each batch is answered, and the frames to append for those that change something."""
+    stage = Stage(contents.ledger)
+    outcomes: list[Outcome] = []
+    frames: list[Frame] = []
+    for batch in batches:
+        try:
+            repeated = stage.find_repeated(batch)
+            if repeated is not None:
+                answer = repeated.answer
+                if isinstance(answer, Span):
+                    assert log is not None, "what was answered before stands in a log"
+                    answer = read_answer(log, repeated.key, answer)
+                outcomes.append(Committed(repeated.first, repeated.last, replayed=True, answer=answer))
+                continue
+            stage.require_expected(batch)
+        except (Conflict, StoreCorrupt) as refused:
+            outcomes.append(refused)
+            continue
+        committed = stage.lay(batch)
+        outcomes.append(committed)
+        frames.append(_frame_of(batch, committed))
+    return outcomes, frames
+
+
+def _kept(entry: Entry, at: Instant) -> KeptEntry:
+    return KeptEntry(at if entry.at is None else entry.at, entry.action, *entry.ref, entry.digest)
+
+
+def _frame_of(batch: Batch, committed: Committed) -> Frame:
+    documents = tuple(KeptDocument(*put.ref, put.expects + 1, len(put.body)) for put in batch.puts)
+    sealed = [frame.seal_document(kept, put.body) for kept, put in zip(documents, batch.puts, strict=True)]
+    answers: tuple[KeptAnswer, ...] = ()
+    if batch.idempotency is not None:
+        key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
+        answers = (KeptAnswer(key, digest, committed.first, committed.last, batch.at, len(answer)),)
+        sealed.append(frame.seal_answer(key, answer))
+    record = Record(
+        documents=documents,
+        deletes=tuple(delete.ref for delete in batch.deletes),
+        first=committed.first,
+        entries=tuple(_kept(entry, batch.at) for entry in batch.entries),
+        answers=answers,
+    )
+    return Frame(record, sealed)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from elytron_core.errors import StoreCorrupt, StoreUnavailable
 from elytron_core.ports.store import Ref
@@ -31,10 +31,20 @@ class Hole:
     end: int
 
 
+class Readable(Protocol):
+    """Where the bytes of a log lie: a file, or memory."""
+
+    def seek(self, offset: int, whence: int = 0, /) -> int: ...
+
+    def read(self, size: int = -1, /) -> bytes | None: ...
+
+    def close(self) -> None: ...
+
+
 class Log:
     """One generation of a space's log, open for reading. What it shows stays, even when a newer one replaces it."""
 
-    def __init__(self, file: FileIO, header: Header, /) -> None:
+    def __init__(self, file: Readable, header: Header, /) -> None:
         self.header = header
         self._file = file
         # Where both marks are lost, everything counts as acknowledged: rather a hole to repair than a commit cut off.

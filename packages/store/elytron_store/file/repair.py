@@ -15,6 +15,7 @@ from elytron_store.file.disk import places, quarantine
 from elytron_store.file.disk.failures import while_writing
 from elytron_store.file.disk.locks import locked
 from elytron_store.file.disk.places import Places
+from elytron_store.file.generation import Frame
 from elytron_store.file.log import Hole, Log
 from elytron_store.ledger import Answered
 
@@ -75,7 +76,7 @@ def examine(where: Places, name: str, /) -> Findings | None:
             return None
         with log:
             findings.space = log.header.space
-            _examine_log(log, findings)
+            examine_log(log, findings)
     for key in blobs.keys(where, name):
         file = blobs.open_blob(where, name, key)
         if file is None:
@@ -110,7 +111,8 @@ def repair(where: Places, name: str, /, *, busy_wait_s: float) -> Findings | Non
         return findings
 
 
-def _examine_log(log: Log, findings: Findings) -> None:
+def examine_log(log: Log, findings: Findings, /) -> None:
+    """Read all of `log`, and add what it holds and what is damaged in it to `findings`."""
     troubles = findings.troubles
     if not log.header.sound:
         troubles.append(Trouble(Damage.ENGINE, "one copy of a log's header", content=False))
@@ -149,21 +151,29 @@ def _mend_blobs(where: Places, name: str) -> None:
 
 
 def _mend_log(where: Places, name: str, log: Log) -> None:
+    pieces, kept = mended(log)
+    for label, piece in pieces:
+        quarantine.keep(where, name, label, piece)
+    generation.write_new(where.log_of(name), log.header.space, kept, instead_of=log)
+
+
+def mended(log: Log, /) -> tuple[Sequence[tuple[str, bytes]], Iterator[Frame]]:
+    """Return the damaged pieces of `log` under the labels to keep them by, and the frames of all that is left."""
     contents = Contents(log.header.salt)
     contents.catch_up(log)
-    for hole in contents.holes:
-        stretch = log.read(hole.start, hole.end - hole.start)
-        quarantine.keep(where, name, quarantine.stretch_label(hole.start, log.header.salt), stretch)
+    pieces = [
+        (quarantine.stretch_label(hole.start, log.header.salt), log.read(hole.start, hole.end - hole.start))
+        for hole in contents.holes
+    ]
     for ref, revision, sealed in list(_broken_documents(log, contents)):
-        quarantine.keep(where, name, quarantine.document_label(ref, revision), sealed)
+        pieces.append((quarantine.document_label(ref, revision), sealed))
         contents.ledger.remove(ref)
     for answered in list(_broken_answers(log, contents)):
         # Without its answer the record is of no use; a repeat meets the revisions of its own documents instead.
         label = quarantine.stretch_label(answered.answer.at, log.header.salt)
-        quarantine.keep(where, name, label, read_sealed(log, answered.answer))
+        pieces.append((label, read_sealed(log, answered.answer)))
         contents.ledger.drop(answered.key)
-    kept = generation.snapshot(log, contents, without=frozenset(), rewrite=lambda entry: entry)
-    generation.write_new(where.log_of(name), log.header.space, kept, instead_of=log)
+    return pieces, generation.snapshot(log, contents, without=frozenset(), rewrite=lambda entry: entry)
 
 
 def _broken_documents(log: Log, contents: Contents) -> Iterator[Broken]:

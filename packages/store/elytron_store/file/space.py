@@ -2,30 +2,24 @@
 
 import os
 import shutil
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from itertools import chain
 from threading import Lock
 from typing import NamedTuple
 
-from elytron_core.clock import Instant
-from elytron_core.errors import Conflict, StoreBusy, StoreCorrupt, StoreFailed
+from elytron_core.errors import StoreBusy, StoreCorrupt, StoreFailed
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Committed, Document, Entry, Erased, Erasure, JournalEntry, Ref
-from elytron_store import document_checks
-from elytron_store.file import blobs, frame, generation
+from elytron_core.ports.store import Batch, Document, Erased, Erasure, JournalEntry, Ref
+from elytron_store.file import blobs, generation
 from elytron_store.file.blobs import BlobWriter
-from elytron_store.file.contents import Contents, Span, read_answer, read_document
+from elytron_store.file.contents import Contents, read_document
 from elytron_store.file.disk import places, quarantine
 from elytron_store.file.disk.failures import ENGINE, while_writing
 from elytron_store.file.disk.locks import locked
 from elytron_store.file.disk.places import Places
-from elytron_store.file.frame import KeptAnswer, KeptDocument, KeptEntry, Record
 from elytron_store.file.generation import Frame
 from elytron_store.file.log import Log
 from elytron_store.group_commit import Outcome
-from elytron_store.ledger import Stage
 from elytron_store.path_probe import is_folder, is_there
 
 
@@ -60,12 +54,12 @@ class FileSpace:
         """Apply `batches` in order with one sync; return for each what it is answered or why it was refused."""
         with self._writing("appending commits"), self._viewing() as view:
             if view is None:
-                outcomes, frames = _judge(batches, Contents(b""), None)
+                outcomes, frames = generation.judge(batches, Contents(b""), None)
                 if frames:
                     self._write_new(frames, instead_of=None)
                 return outcomes
             view.contents.require_complete()
-            outcomes, frames = _judge(batches, view.contents, view.log)
+            outcomes, frames = generation.judge(batches, view.contents, view.log)
             if frames:
                 self._append(view, frames)
             return outcomes
@@ -142,18 +136,12 @@ class FileSpace:
         generation.write_new(self._path, self.space, frames, instead_of=instead_of)
 
     def _erase_documents(self, view: View | None, erasure: Erasure, blobs_removed: int) -> Erased:
-        refs = frozenset(erasure.refs)
-        scrub = _Scrub(refs)
-        documents, last = 0, 0
-        kept: Iterator[Frame] = iter(())
-        if view is not None:
-            ledger = view.contents.ledger
-            documents, last = sum(ledger.find(ref) is not None for ref in refs), ledger.last
-            kept = generation.snapshot(view.log, view.contents, without=refs, rewrite=scrub)
-        told = JournalEntry(last + 1, erasure.at, Action.ERASE, document_checks.ERASURE_REF, "")
-        ending = generation.entries_frame(told.sequence, (told,))
-        self._write_new(chain(kept, (ending,)), instead_of=None if view is None else view.log)
-        return Erased(documents=documents, blobs=blobs_removed, entries_scrubbed=scrub.count, sequence=told.sequence)
+        scrub = generation.Scrub(frozenset(erasure.refs))
+        left = generation.left_by(erasure, scrub, *(view or (None, Contents(b""))))
+        self._write_new(left.frames, instead_of=None if view is None else view.log)
+        return Erased(
+            documents=left.documents, blobs=blobs_removed, entries_scrubbed=scrub.count, sequence=left.sequence
+        )
 
     def _erase_everything(self) -> Erased:
         quarantine.clear(self._where, self.name)
@@ -234,64 +222,3 @@ class FileSpace:
             raise
         finally:
             self._turn.release()
-
-
-class _Scrub:
-    """Takes the digest off every entry that names one of `refs`, and counts them."""
-
-    def __init__(self, refs: frozenset[Ref], /) -> None:
-        self.count = 0
-        self._refs = refs
-
-    def __call__(self, entry: JournalEntry, /) -> JournalEntry:
-        if entry.ref not in self._refs or not entry.digest:
-            return entry
-        self.count += 1
-        return replace(entry, digest="")
-
-
-def _judge(batches: Sequence[Batch], contents: Contents, log: Log | None) -> tuple[list[Outcome], list[Frame]]:
-    """Return what each batch is answered, and the frames to append for those that change something."""
-    stage = Stage(contents.ledger)
-    outcomes: list[Outcome] = []
-    frames: list[Frame] = []
-    for batch in batches:
-        try:
-            repeated = stage.find_repeated(batch)
-            if repeated is not None:
-                answer = repeated.answer
-                if isinstance(answer, Span):
-                    assert log is not None, "what was answered before stands in a log"
-                    answer = read_answer(log, repeated.key, answer)
-                outcomes.append(Committed(repeated.first, repeated.last, replayed=True, answer=answer))
-                continue
-            stage.require_expected(batch)
-        except (Conflict, StoreCorrupt) as refused:
-            outcomes.append(refused)
-            continue
-        committed = stage.lay(batch)
-        outcomes.append(committed)
-        frames.append(_frame_of(batch, committed))
-    return outcomes, frames
-
-
-def _kept(entry: Entry, at: Instant) -> KeptEntry:
-    return KeptEntry(at if entry.at is None else entry.at, entry.action, *entry.ref, entry.digest)
-
-
-def _frame_of(batch: Batch, committed: Committed) -> Frame:
-    documents = tuple(KeptDocument(*put.ref, put.expects + 1, len(put.body)) for put in batch.puts)
-    sealed = [frame.seal_document(kept, put.body) for kept, put in zip(documents, batch.puts, strict=True)]
-    answers: tuple[KeptAnswer, ...] = ()
-    if batch.idempotency is not None:
-        key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
-        answers = (KeptAnswer(key, digest, committed.first, committed.last, batch.at, len(answer)),)
-        sealed.append(frame.seal_answer(key, answer))
-    record = Record(
-        documents=documents,
-        deletes=tuple(delete.ref for delete in batch.deletes),
-        first=committed.first,
-        entries=tuple(_kept(entry, batch.at) for entry in batch.entries),
-        answers=answers,
-    )
-    return Frame(record, sealed)
