@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import socket
 import sys
@@ -158,11 +159,9 @@ class FileServer:
 
 def mcp_server(files: FileServer) -> MCPServer:
     """Return an MCP server with the six tools over `files`."""
-    server = MCPServer("files")
+    server = MCPServer("files", log_level="CRITICAL")
 
     async def told(tool: str, arguments: dict[str, Any]) -> CallToolResult:
-        import json
-
         try:
             found, is_error = files.answer(tool, arguments), False
         except Refused as refused:
@@ -182,7 +181,7 @@ def mcp_server(files: FileServer) -> MCPServer:
         return await told("file_read", {"project": project, "path": path, "offset": offset, "length": length})
 
     @server.tool()
-    async def file_write(
+    async def file_write(  # noqa: PLR0917
         project: str, path: str, content: str, content_encoding: str = "utf-8", offset: int = 0, mode: str = "APPEND"
     ) -> CallToolResult:
         given = {"project": project, "path": path, "content": content, "content_encoding": content_encoding}
@@ -198,7 +197,7 @@ def mcp_server(files: FileServer) -> MCPServer:
         return await told("file_search", given)
 
     @server.tool()
-    async def file_delete(project: str, path: str, recursive: bool = False) -> CallToolResult:  # noqa: FBT001, FBT002
+    async def file_delete(project: str, path: str, recursive: bool = False) -> CallToolResult:
         return await told("file_delete", {"project": project, "path": path, "recursive": recursive})
 
     return server
@@ -236,7 +235,7 @@ async def serving(files: FileServer, *, keys: dict[str, str] | None = None, port
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))
-    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1, ws="none")
+    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=0, ws="none")
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]
     task = asyncio.create_task(server.serve(sockets=[listening]))
@@ -251,18 +250,28 @@ async def serving(files: FileServer, *, keys: dict[str, str] | None = None, port
 
 
 def main() -> None:
-    """Serve a folder over stdio, or over HTTP on a port: `mcp_file_server.py FOLDER [PORT [FAULT]]`."""
+    """Serve a folder over stdio, or over HTTP on a port: `mcp_file_server.py FOLDER [PORT]`.
+
+    If there is a file `die` in the folder, the server ends in the next appending to a log, after the bytes it names.
+    """
     files = FileServer(Path(sys.argv[1]))
-    if len(sys.argv) > 3:
-        tool, path_part, torn_at = sys.argv[3].split(",")
-        files.faults.append(Fault(tool, path_part=path_part, torn_at=int(torn_at) if torn_at else None, crash=True))
     if len(sys.argv) == 2:
         mcp_server(files).run("stdio")
     else:
+        answer = files.answer
+
+        def dying(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            die = files.root / "die"
+            if die.exists() and tool == "file_write" and "/spaces/" in arguments["path"]:
+                files.faults.append(Fault(tool, torn_at=int(die.read_text()), crash=True))
+                die.unlink()
+            return answer(tool, arguments)
+
+        files.answer = dying
 
         async def serve() -> None:
-            async with serving(files, port=int(sys.argv[2])):
-                print("serving", flush=True)
+            async with serving(files, port=int(sys.argv[2])) as server:
+                print(server.port, flush=True)
                 await asyncio.Event().wait()
 
         asyncio.run(serve())

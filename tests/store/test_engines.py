@@ -44,6 +44,9 @@ def no_folder(_: Path) -> bool:
     [
         ("memory:", StoreAddress("memory")),
         ("memory://", StoreAddress("memory")),
+        ("mcp+https://a.example/mcp/", StoreAddress("mcp", url="https://a.example/mcp", project="elytron")),
+        ("mcp+https://a.example:9/m?project=b", StoreAddress("mcp", url="https://a.example:9/m", project="b")),
+        ("MCP+HTTP://[::1]:9", StoreAddress("mcp", url="http://[::1]:9", project="elytron")),
         ("memory:name", StoreAddress("memory")),
         ("MEMORY:", StoreAddress("memory")),
         ("file:///srv/store", StoreAddress("file", Path("/srv/store"))),

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote, unquote_to_bytes, urlsplit
+from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit, urlunsplit
 
 from elytron_core import limits
 from elytron_core.clock import Clock
@@ -23,6 +23,9 @@ from elytron_store.durability import Durability
 # One letter is a Windows drive, not a scheme.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 _PROBE_BYTES = 32
+MCP_PROJECT = "elytron"
+"""The project of a store on an MCP file server, if its URL names none."""
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _DATABASE_SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
 
 
@@ -42,9 +45,11 @@ class WhenMissing(StrEnum):
 class StoreAddress:
     """Which engine, and the file or folder it keeps its bytes in, or the address of the server that does."""
 
-    engine: Literal["memory", "file", "sqlite", "embedded", "gateway"]
+    engine: Literal["memory", "file", "sqlite", "embedded", "gateway", "mcp"]
     path: Path | None = None
     url: str | None = None
+    project: str | None = None
+    """Where on an MCP file server the store is."""
 
     def url_at(self, path: Path, /) -> str:
         """Return the URL of a store of this engine at `path`."""
@@ -55,9 +60,10 @@ def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = path_probe.is_
     """Return what `url` names; nothing is opened, and a path alone is looked at to see whether it is a folder.
 
     `memory:`; `file:///folder`, `file:folder`; `sqlite:///path.db`, `sqlite:path.db`; `embedded:` in memory or
-    `embedded:///folder`; `gateway+http://host:port`, a store that a server shares. Three slashes begin an absolute path
-    (a fourth changes nothing), none a relative one, and %-escapes are decoded. A path alone is a database when it ends
-    in .db, .sqlite or .sqlite3, a file store when it is a folder or ends in a slash; a ~ before it is your home, and
+    `embedded:///folder`; `gateway+http://host:port`, a store that a server shares;
+    `mcp+https://host/path?project=NAME`, files on an MCP file server. Three slashes begin an absolute path (a fourth
+    changes nothing), none a relative one, and %-escapes are decoded. A path alone is a database when it ends in .db,
+    .sqlite or .sqlite3, a file store when it is a folder or ends in a slash; a ~ before it is your home, and
     nothing in it is decoded.
     Raises StoreUrlInvalid, which names no part of the URL but an unknown scheme.
     """
@@ -77,6 +83,8 @@ def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = path_probe.is_
             return StoreAddress("sqlite", _path(rest))
         case "gateway+http" | "gateway+https":
             return StoreAddress("gateway", url=_server(f"{scheme.removeprefix('gateway+')}:{rest}"))
+        case "mcp+http" | "mcp+https":
+            return _file_server(f"{scheme.removeprefix('mcp+')}:{rest}")
         case _:
             # Without slashes the first part may as well be a user name in front of a password.
             name = f" {scheme!r}" if rest.startswith("//") else ""
@@ -115,7 +123,14 @@ async def open_store(
         if keys is not None:  # what cannot be sealed is not made
             await keys.wrap(bytes(_PROBE_BYTES), key_id=keys.current(), context=b"probe")
     found = await _find(
-        address, clock=clock, profile=profile, sealed=keys is not None, durability=durability, api_key=api_key
+        address,
+        clock=clock,
+        profile=profile,
+        sealed=keys is not None,
+        durability=durability,
+        api_key=api_key,
+        ids=ids or RandomIds(clock),
+        when_missing=when_missing,
     )
     try:
         store = await _unsealed(found) if keys is None else await _sealed(found, keys, ids=ids, clock=clock)
@@ -170,6 +185,8 @@ async def _find(
     sealed: bool,
     durability: Durability,
     api_key: str | None,
+    ids: Ids,
+    when_missing: WhenMissing,
 ) -> _Found:
     match address.engine, address.path:
         case "file" | "embedded", Path() as folder:
@@ -185,14 +202,31 @@ async def _find(
             wanted = Wanted(file, clock.now(), profile, sealed, durability)
             database = await SqliteStore.found(wanted, clock=clock)
             return _Found(database, partial(database.note_opening, wanted.at))
-        case _ if address.url is not None:
+        case "mcp", _ if address.url is not None and address.project is not None:
+            from elytron_store.mcp.store import McpStore
+            from elytron_store.mcp.tool_session import http_session
+            from elytron_store.mcp.tools import ToolFiles
+
+            files = ToolFiles(http_session(address.url, api_key=api_key), project=address.project)
+            is_made = when_missing is WhenMissing.MAKE
+            try:
+                remote = await McpStore.open(
+                    files, clock=clock, ids=ids, profile=profile, sealed=sealed, is_made=is_made
+                )
+            except StoreMissing:
+                if when_missing is WhenMissing.REFUSE:
+                    raise
+            else:
+                return _Found(remote, _unnoted)
+        case "gateway", _ if address.url is not None:
             from elytron_store.gateway.store import GatewayStore
 
             return _Found(GatewayStore(address.url, api_key=api_key), _unnoted, shared=True)
         case _:
-            from elytron_store.memory import MemoryStore
+            pass
+    from elytron_store.memory import MemoryStore
 
-            return _Found(MemoryStore(), _unnoted)
+    return _Found(MemoryStore(), _unnoted)
 
 
 async def _sealed(found: _Found, keys: KeyProvider, /, *, ids: Ids | None, clock: Clock) -> Store:
@@ -304,3 +338,20 @@ def _server(url: str) -> str:
     if not is_one or parts.username is not None or parts.query or parts.fragment:
         raise StoreUrlInvalid(problem="names no server: gateway+http:// or gateway+https://, a host and a port")
     return url.rstrip("/")
+
+
+def _file_server(url: str) -> StoreAddress:
+    """Return the address of an MCP file server. Its key goes over the wire, so it is encrypted or stays here."""
+    try:
+        parts = urlsplit(url)
+        asked = parse_qs(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        server = _server(urlunsplit(parts._replace(query="")))
+        is_near = parts.hostname in _LOOPBACK
+    except ValueError:
+        raise StoreUrlInvalid(problem="names no server: mcp+https://, a host and a path") from None
+    if parts.scheme == "http" and not is_near:
+        raise StoreUrlInvalid(problem="is not encrypted: use mcp+https://, or a server on this machine")
+    project = asked.pop("project", [MCP_PROJECT])
+    if asked or len(project) != 1:
+        raise StoreUrlInvalid(problem="has another query than ?project=NAME")
+    return StoreAddress("mcp", url=server, project=project[0])

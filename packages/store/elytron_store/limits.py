@@ -33,3 +33,25 @@ SEALS_PER_KEY = 2**28
 """Messages under one derived key: far below the 2^32 up to which random nonces are safe."""
 SEALED_SPACES_OPEN = 4_096
 """Spaces whose keys a handle holds in memory."""
+MCP_RETRY_S = (0.2, 0.5, 1.0, 2.0)
+"""How long to wait before a call is made again that an MCP file server says may be."""
+MCP_CALL_S = 20.0
+"""How long an MCP file server may take for an answer."""
+MCP_PATH_CHARS, MCP_PROJECT_CHARS = 512, 128
+MCP_WRITE_CHARS = 1024 * 1024
+MCP_LINE_BYTES = 768 * 1024 - 3
+MCP_SHARD_CHARS = 8 * 1024 * 1024
+"""How much one call writes or reads on an MCP file server, how much one line of a log stands for, and how long one file
+gets there."""
+MCP_SHARDS = 64
+"""From so many files on, the log of a space is written anew if half of them are enough."""
+MCP_LIST = 256
+MCP_SEARCH = 20
+"""How many entries, and how many hits, a call asks an MCP file server for."""
+MCP_LEASE_MS = 60_000
+MCP_LEASE_SKEW_MS = 10_000
+"""How long a writer holds a store on an MCP file server, and how far apart the clocks of two writers may be."""
+MCP_LEASE_CHARS = 64 * 1024
+"""A lease's file that is longer is given up for a new one."""
+MCP_HELD_BYTES = 256 * 1024 * 1024
+"""How much of the spaces on an MCP file server a handle keeps in memory."""

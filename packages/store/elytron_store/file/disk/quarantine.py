@@ -44,14 +44,18 @@ def forget(where: Places, name: str, /, *, refs: Collection[Ref], blobs: Collect
     folder = where.quarantine / name
     if not is_folder(folder):
         return
-    documents = tuple(f"document.{ref.collection}.{ref.key}." for ref in refs)
-    labels = {blob_label(key) for key in blobs}
     for path in folder.iterdir():
-        # A document's label ends in its revision; keys may hold dots, so the rest must be that number alone.
-        stem = path.name.rpartition(".")[0] + "."
-        if path.name in labels or stem in documents or path.name.startswith(_STRETCH):
+        if is_named(path.name, refs=refs, blobs=blobs):
             path.unlink(missing_ok=True)
     places.sync_folder(folder)
+
+
+def is_named(label: str, /, *, refs: Collection[Ref], blobs: Collection[str]) -> bool:
+    """Tell whether an erasure of `refs` and `blobs` means what is kept under `label`; each stretch may hold some."""
+    # A document's label ends in its revision; keys may hold dots, so the rest must be that number alone.
+    stem = label.rpartition(".")[0]
+    is_document = any(stem == f"document.{ref.collection}.{ref.key}" for ref in refs)
+    return is_document or label.startswith(_STRETCH) or any(label == blob_label(key) for key in blobs)
 
 
 def clear(where: Places, name: str, /) -> None:

@@ -1,0 +1,168 @@
+"""The lease that lets one writer at a time use a store on an MCP file server, made of appendings alone.
+
+lease/<epoch>      the first whole line in it says whose epoch it is; that writer's further lines renew or end it
+
+Who takes the store appends a claim to the file of the next epoch. It holds the store if its line came first, if there
+is no later epoch, and if the epoch before was not renewed meanwhile. So it is enough that the server puts appendings
+one behind the other. Times are those of the writers' clocks, which may differ by `limits.MCP_LEASE_SKEW_MS`.
+"""
+
+import asyncio
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from elytron_core.clock import Clock
+from elytron_core.errors import NotFound, StoreBusy
+from elytron_store import limits as store_limits
+from elytron_store.mcp.tools import ENGINE, ToolFiles, WriteMode
+
+
+class Claim(BaseModel):
+    """A line of a lease: who holds it until when, in milliseconds since 1970; 0 ends it."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    holder: str
+    until: int
+
+    def to_line(self) -> str:
+        # A line break before it too: what a broken appending left behind spoils no claim.
+        return f"\n{self.model_dump_json()}\n"
+
+
+class Held(NamedTuple):
+    """What the file of an epoch says: whose it is, until when, and whether that is over."""
+
+    holder: str
+    until: int
+
+    @property
+    def is_over(self) -> bool:
+        return self.until == 0
+
+
+class Lease:
+    """A writer's hold on the store in `folder`. `epoch` is that of the hold, 0 before the first."""
+
+    def __init__(self, files: ToolFiles, folder: str, /, *, holder: str, clock: Clock) -> None:
+        self.epoch = 0
+        self.is_after_a_crash = False
+        """Whether the writer before did not end its hold, so that what it sent last may still arrive."""
+        self.takeovers = 0
+        """How often another writer stood between two holds, so that what was known has to be read again."""
+        self._files = files
+        self._folder = folder
+        self._holder = holder
+        self._clock = clock
+        self._until = 0
+        self._size = 0
+        self._taking = asyncio.Lock()
+
+    async def hold(self) -> None:
+        """Leave the store to this writer for half the time of a lease at least. Raises StoreBusy."""
+        if self._is_held_for(store_limits.MCP_LEASE_MS // 2):
+            return
+        async with self._taking:
+            if self._is_held_for(store_limits.MCP_LEASE_MS // 2):
+                return
+            if not self._is_held_for(0) or not await self._renewed():
+                await self._take()
+
+    async def confirm(self) -> None:
+        """Raise StoreBusy unless what was just done was done under this hold."""
+        if self._is_held_for(0):
+            return
+        if await self._newest() != self.epoch:
+            self._until = 0
+            raise StoreBusy(engine=ENGINE, waited_s=0)
+
+    async def confirm_on_server(self) -> None:
+        """Raise StoreBusy if another writer began meanwhile: who begins later sees what was done before this call."""
+        if await self._newest() != self.epoch:
+            self._until = 0
+            raise StoreBusy(engine=ENGINE, waited_s=0)
+
+    async def release(self) -> None:
+        """Let the next writer in at once."""
+        if self._until:
+            self._until = 0
+            await self._append(self.epoch, Claim(holder=self._holder, until=0))
+
+    def _is_held_for(self, time_ms: int) -> bool:
+        return bool(self._until) and self._clock.now() + time_ms < self._until
+
+    async def _renewed(self) -> bool:
+        """Renew the hold; tell whether it is still this writer's. A long file is given up."""
+        if self._size > store_limits.MCP_LEASE_CHARS:
+            await self.release()
+            return False
+        until = self._clock.now() + store_limits.MCP_LEASE_MS
+        await self._append(self.epoch, Claim(holder=self._holder, until=until))
+        is_ours = await self._newest() == self.epoch
+        self._until = until if is_ours else 0
+        return is_ours
+
+    async def _take(self) -> None:
+        before = await self._newest()
+        held = await self._read(before)
+        now = self._clock.now()
+        if held is not None and held.holder != self._holder:
+            self._require_free(held, now)
+        epoch = before + 1
+        until = now + store_limits.MCP_LEASE_MS
+        self._until, self._size = 0, 0
+        await self._append(epoch, Claim(holder=self._holder, until=until))
+        ours = await self._read(epoch)
+        is_first = ours is not None and ours.holder == self._holder
+        if not is_first or await self._newest() != epoch or await self._read(before) != held:
+            await self._append(epoch, Claim(holder=self._holder, until=0))
+            raise StoreBusy(engine=ENGINE, waited_s=0)
+        is_continued = held is not None and held.holder == self._holder
+        self.takeovers += not is_continued
+        self.is_after_a_crash = held is not None and not held.is_over and not is_continued
+        self.epoch, self._until = epoch, until
+        for entry in await self._files.list(self._folder):
+            if _epoch_of(entry.name) < epoch:
+                await self._files.delete(f"{self._folder}/{entry.name}")
+
+    def _require_free(self, held: Held, now: int) -> None:
+        if not held.is_over and now < held.until + store_limits.MCP_LEASE_SKEW_MS:
+            raise StoreBusy(engine=ENGINE, waited_s=0)
+
+    async def _newest(self) -> int:
+        return max((_epoch_of(entry.name) for entry in await self._files.list(self._folder)), default=0)
+
+    async def _read(self, epoch: int) -> Held | None:
+        """Return what the file of an epoch says; None if it says nothing, or is not there."""
+        try:
+            text = await self._files.read(self._path(epoch)) if epoch else ""
+        except NotFound:
+            return None
+        claims = [claim for line in text.splitlines() if (claim := _claim(line)) is not None]
+        if not claims:
+            return None
+        holder = claims[0].holder
+        untils = [claim.until for claim in claims if claim.holder == holder]
+        return Held(holder, 0 if 0 in untils else max(untils))
+
+    async def _append(self, epoch: int, claim: Claim) -> None:
+        line = claim.to_line()
+        found = await self._files.stat(self._path(epoch)) if not self._size else None
+        offset = self._size or (0 if found is None else found.size)
+        await self._files.write(self._path(epoch), line, mode=WriteMode.APPEND, offset=offset)
+        self._size = offset + len(line)
+
+    def _path(self, epoch: int) -> str:
+        return f"{self._folder}/{epoch:08}"
+
+
+def _epoch_of(name: str) -> int:
+    return int(name) if name.isdecimal() else 0
+
+
+def _claim(line: str) -> Claim | None:
+    try:
+        return Claim.model_validate_json(line)
+    except ValidationError:
+        return None

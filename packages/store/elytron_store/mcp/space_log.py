@@ -1,0 +1,226 @@
+"""One space on an MCP file server as its one writer sees it: all of it in memory, each commit appended at once."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
+
+from elytron_core.errors import ElytronError, StoreCorrupt
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Batch, Committed, Damage, Document, Erased, Erasure, Ref
+from elytron_store import limits as store_limits
+from elytron_store.file import generation, quarantine
+from elytron_store.file.contents import Contents, read_document
+from elytron_store.file.repair import Findings, Trouble, examine_log, mended
+from elytron_store.group_commit import Outcome
+from elytron_store.mcp.blob_files import BlobFiles
+from elytron_store.mcp.pieces import Pieces
+from elytron_store.mcp.shard_log import ShardLog, Shared, View
+
+T = TypeVar("T")
+Waiting = tuple[Batch, asyncio.Future[Committed]]
+
+
+class SpaceLog:
+    """The space in the folder `name`, None where its name is lost. Commits that wait for one are appended together."""
+
+    def __init__(self, shared: Shared, name: str, space: SpaceId | None, /) -> None:
+        self.folder = f"{shared.root}/spaces/{name[:2]}/{name}"  # few stand in one folder: a listing is bounded
+        self.blobs = BlobFiles(shared, f"{shared.root}/blobs/{name[:2]}/{name}")
+        self._shared = shared
+        self._aside = Pieces(shared.files, f"{shared.root}/quarantine/{name[:2]}/{name}")
+        self._space = space
+        self._log = ShardLog(shared, self.folder, space)
+        self._takeover = 0
+        """The takeover of the lease since which the log is known; 0 if it has to be read."""
+        self._is_to_be_cut = False
+        self._turn = asyncio.Lock()
+        self._waiting: deque[Waiting] = deque()
+        self._appending: asyncio.Task[None] | None = None
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes of memory the space takes."""
+        return self._log.size
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._turn.locked() and self._appending is None
+
+    async def settle(self) -> None:
+        """Wait until all commits have their answer."""
+        while self._appending is not None:
+            await asyncio.wait({self._appending})
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        """Return what became of `batch`, which is appended although the caller goes away meanwhile."""
+        answer: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+        self._waiting.append((batch, answer))
+        if self._appending is None:
+            self._appending = asyncio.create_task(self._append_all())
+        return await answer
+
+    async def read(self, look: Callable[[View], T], /, *, otherwise: T) -> T:
+        """Return what `look` makes of the log, `otherwise` if there is none."""
+        if self._takeover != self._shared.lease.takeovers:
+            async with self._turn:
+                await self._load()
+        view = self._log.view
+        return otherwise if view is None else look(view)
+
+    async def begin(self) -> None:
+        """Leave the space there, were it without a document."""
+        async with self._writing():
+            if self._log.view is None:
+                await self._log.write_new(())
+
+    async def erase(self, erasure: Erasure, /) -> Erased:
+        """Remove what `erasure` names, as `Store.erase` promises. Raises StoreCorrupt while frames are lost."""
+        if erasure.whole_space:
+            return await self._erase_everything()
+        async with self._writing():
+            view = self._log.view
+            if view is not None:
+                view.contents.require_complete()
+            await self._aside.forget(refs=erasure.refs, blobs=erasure.blobs)
+            scrub = generation.Scrub(frozenset(erasure.refs))
+            left = generation.left_by(erasure, scrub, *(view or (None, Contents(b""))))
+            await self._log.write_new(left.frames)
+            blobs = sum([await self.blobs.remove(key) for key in set(erasure.blobs)])
+            return Erased(documents=left.documents, blobs=blobs, entries_scrubbed=scrub.count, sequence=left.sequence)
+
+    async def examine(self) -> Findings | None:
+        """Read everything on the server anew; return what was found, None if there is no such space."""
+        async with self._turn:
+            self._takeover = 0
+            findings = Findings(space=self._space)
+            try:
+                await self._load()
+            except StoreCorrupt as lost:
+                findings.troubles.append(Trouble(Damage.ENGINE, lost.what))
+                return findings
+            if self._log.view is None:
+                return None
+            examine_log(self._log.view.log, findings)
+            await self.blobs.examine(findings)
+            return findings
+
+    async def repair(self) -> Findings | None:
+        """Move what is damaged aside and write the rest anew; return what was found."""
+        findings = await self.examine()
+        if findings is None or not findings.troubles:
+            return findings
+        async with self._writing(is_lost_fine=True):
+            view = self._log.view
+            if view is None:  # behind a lost header nothing can be told apart, so all of the log goes aside
+                await self._log.move_aside(self._aside)
+                return findings
+            pieces, frames = mended(view.log)
+            for label, piece in pieces:
+                await self._aside.keep(label, piece)
+            await self._log.write_new(frames)
+            for key in await self.blobs.damaged():
+                await self._aside.keep_text(quarantine.blob_label(key), await self.blobs.text_of(key))
+                await self.blobs.remove(key)
+        return findings
+
+    async def _erase_everything(self) -> Erased:
+        async with self._writing(is_lost_fine=True):
+            view = self._log.view
+            await self._aside.clear()
+            blobs = await self.blobs.clear()
+            if view is None and self._takeover:
+                return Erased(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
+            documents, entries = (len(view.contents.ledger), view.contents.ledger.last) if view is not None else (0, 0)
+            await self._log.end()
+            await self._shared.files.delete(self.folder, recursive=True)
+            return Erased(documents=documents, blobs=blobs, entries_scrubbed=entries, sequence=0)
+
+    async def _append_all(self) -> None:
+        while self._waiting:
+            group: list[Waiting] = []
+            size = 0
+            while self._waiting and len(group) < store_limits.GROUP_BATCHES and size < store_limits.GROUP_BYTES:
+                batch, answer = self._waiting.popleft()
+                if not answer.done():
+                    group.append((batch, answer))
+                    size += sum(len(put.body) for put in batch.puts)
+            if not group:
+                continue
+            try:
+                outcomes = await self._append([batch for batch, _ in group])
+            except ElytronError as error:
+                outcomes = [error] * len(group)
+            for (_, answer), outcome in zip(group, outcomes, strict=True):
+                if answer.done():
+                    continue  # cancelled while it was appended: applied, and told to nobody
+                if isinstance(outcome, Committed):
+                    answer.set_result(outcome)
+                else:
+                    answer.set_exception(outcome)
+        self._appending = None
+
+    async def _append(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
+        async with self._writing():
+            view = self._log.view
+            if view is None:
+                outcomes, frames = generation.judge(batches, Contents(b""), None)
+                if frames:
+                    await self._log.write_new(frames)
+                return outcomes
+            view.contents.require_complete()
+            outcomes, frames = generation.judge(batches, view.contents, view.log)
+            if frames:
+                await self._log.append(frames)
+        if self._log.is_worth_rewriting:
+            with suppress(ElytronError):  # it saves room, and is wanted again if it failed
+                await self._rewrite()
+        return outcomes
+
+    async def _rewrite(self) -> None:
+        async with self._writing():
+            if self._log.view is not None:
+                log, contents = self._log.view
+                kept = generation.snapshot(log, contents, without=frozenset(), rewrite=lambda entry: entry)
+                await self._log.write_new(kept)
+
+    @asynccontextmanager
+    async def _writing(self, *, is_lost_fine: bool = False) -> AsyncGenerator[None]:
+        """Hold the space against other writers of this handle. What fails in the block is read again afterwards."""
+        async with self._turn:
+            try:
+                await self._load()
+            except StoreCorrupt:
+                if not is_lost_fine:
+                    raise
+            try:
+                yield
+            except StoreCorrupt:  # nothing was begun
+                raise
+            except (asyncio.CancelledError, ElytronError):
+                self._takeover, self._is_to_be_cut = 0, True
+                raise
+
+    async def _load(self) -> None:
+        await self._shared.lease.hold()
+        if self._takeover != self._shared.lease.takeovers:
+            self._takeover = 0
+            await self._log.load(is_to_be_cut=self._is_to_be_cut or self._shared.lease.is_after_a_crash)
+            self._takeover, self._is_to_be_cut = self._shared.lease.takeovers, False
+
+
+def documents_at(view: View, refs: Sequence[Ref], /) -> list[Document | None]:
+    """Return the documents at `refs`, in that order."""
+    found = [(ref, view.contents.ledger.find(ref)) for ref in refs]
+    for ref, held in found:
+        view.contents.require_known(ref, held)
+    return [None if held is None else read_document(view.log, ref, held) for ref, held in found]
+
+
+def scanned(view: View, collection: str, /, *, prefix: str, after: str, limit: int, descending: bool) -> list[Document]:
+    """Return documents in key order, as `Store.scan` promises."""
+    view.contents.require_complete()
+    ledger = view.contents.ledger
+    refs = ledger.window(collection, prefix=prefix, after=after, limit=limit, descending=descending)
+    return [read_document(view.log, ref, held) for ref in refs if (held := ledger.find(ref)) is not None]

@@ -1,0 +1,266 @@
+"""The store port over the six tools of an MCP file server: one append-only log per space, one writer at a time."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Self
+
+from elytron_core import limits
+from elytron_core.clock import Clock
+from elytron_core.errors import ElytronError, NotFound, StoreClosed, StoreMissing
+from elytron_core.ids import Ids, SpaceId
+from elytron_core.ports.store import (
+    Batch,
+    CheckReport,
+    Committed,
+    Document,
+    Erased,
+    Erasure,
+    JournalEntry,
+    Problem,
+    Ref,
+    validate,
+)
+from elytron_store import document_checks, manifest
+from elytron_store import limits as store_limits
+from elytron_store.file import frame
+from elytron_store.file.places import folder_name
+from elytron_store.file.repair import Findings, report
+from elytron_store.manifest import DEFAULT_PROFILE, Manifest
+from elytron_store.mcp.lease import Lease
+from elytron_store.mcp.shard_log import Shared, read_text, standing
+from elytron_store.mcp.shards import joined
+from elytron_store.mcp.space_log import SpaceLog, documents_at, scanned
+from elytron_store.mcp.tools import ENGINE, ToolFiles, WriteMode
+
+_ROOT = "/elytron"
+_HEADER_CHARS = 4 * frame.HEADER_BYTES
+
+
+class McpStore:
+    """A store on an MCP file server. Use it from one event loop.
+
+    One handle at a time writes and reads it: others are refused with StoreBusy until it is closed, or does nothing
+    for the time of a lease. A server that does not answer raises Unreachable, and nobody knows then whether a commit
+    arrived: under an idempotency key it can be sent again.
+    """
+
+    def __init__(self, shared: Shared, /) -> None:
+        self._shared = shared
+        self._takeover = 0
+        self._spaces: OrderedDict[SpaceId, SpaceLog] = OrderedDict()
+        self._names: dict[str, SpaceId] = {}
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        files: ToolFiles,
+        /,
+        *,
+        clock: Clock,
+        ids: Ids,
+        profile: str | None = None,
+        sealed: bool = False,
+        is_made: bool = True,
+    ) -> Self:
+        """Open the store on `files`, made new if there is none and `is_made`; it closes them.
+
+        Raises StoreBusy, StoreMissing, StoreForeign, StoreNewer, Unauthorized, Unreachable, and changes nothing then.
+        """
+        lease = Lease(files, f"{_ROOT}/lease", holder=ids.new(), clock=clock)
+        try:
+            found = await _manifest(files, is_made=is_made)
+            if found is not None:
+                manifest.require_match(found, engine=ENGINE, profile=profile, sealed=sealed)
+            await lease.hold()
+            if found is None:
+                at = clock.now()
+                made = Manifest(
+                    engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at
+                )
+                await files.write(f"{_ROOT}/manifest.json", made.to_bytes().decode(), mode=WriteMode.TRUNCATE)
+        except BaseException:
+            await files.close()
+            raise
+        return cls(Shared(files, lease, ids, _ROOT))
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        self._require_open()
+        validate(batch)
+        return await self._space(batch.space).commit(batch)
+
+    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+        self._require_open()
+        document_checks.require_get(space, refs)
+        found = await self._reading(space)
+        return await found.read(lambda view: documents_at(view, refs), otherwise=[None] * len(refs))
+
+    async def scan(
+        self,
+        space: SpaceId,
+        collection: str,
+        /,
+        *,
+        prefix: str = "",
+        after: str = "",
+        limit: int,
+        descending: bool = False,
+    ) -> Sequence[Document]:
+        self._require_open()
+        document_checks.require_scan(space, collection, limit=limit)
+        found = await self._reading(space)
+        look = partial(scanned, prefix=prefix, after=after, limit=limit, descending=descending)
+        return await found.read(lambda view: look(view, collection), otherwise=[])
+
+    async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
+        self._require_open()
+        document_checks.require_journal(space, after=after, limit=limit)
+        found = await self._reading(space)
+        return await found.read(lambda view: view.contents.journal(view.log, after=after, limit=limit), otherwise=[])
+
+    async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
+        """Return spaces in the order of their digests; one whose header is lost is named by `check` alone."""
+        self._require_open()
+        document_checks.require_limit(limit, most=limits.SCAN_MAX)
+        await self._hold()
+        behind = folder_name(after) if after else ""
+        found: list[SpaceId] = []
+        for name in await self._folders():
+            if len(found) == limit:
+                break
+            if name > behind and (space := await self._name_of(name)) is not None:
+                found.append(space)
+        return found
+
+    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
+        self._require_open()
+        document_checks.require_blob(space, key)
+        await self._hold()
+        known = self._space(space)
+        written = await known.blobs.write(key, self._while_open(chunks))
+        await known.begin()
+        return written
+
+    async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
+        self._require_open()
+        document_checks.require_blob(space, key)
+        await self._hold()
+        async for chunk in self._space(space).blobs.read(key):
+            yield chunk
+            self._require_open()
+
+    async def erase(self, erasure: Erasure, /) -> Erased:
+        self._require_open()
+        document_checks.require_erasure(erasure)
+        await self._hold()
+        self._names.pop(folder_name(erasure.space), None)
+        return await self._space(erasure.space).erase(erasure)
+
+    async def check(self) -> CheckReport:
+        found = await self._examined()
+        return report(found, [problem for each in found for problem in each.problems(repaired=False)])
+
+    async def repair(self) -> CheckReport:
+        self._require_open()
+        await self._hold()
+        problems: list[Problem] = []
+        for name in await self._folders():
+            mended = await self._known(name, await self._name_of(name)).repair()
+            if mended is not None:
+                problems += mended.problems(repaired=True)
+        return report(await self._examined(), problems)
+
+    async def close(self) -> None:
+        """Finish what was accepted, and let the next writer in at once if the server can be told so."""
+        if not self._closed:
+            self._closed = True
+            for space in self._spaces.values():
+                await space.settle()
+            with suppress(ElytronError):  # else the lease ends by itself
+                await self._shared.lease.release()
+            self._spaces.clear()
+            await self._shared.files.close()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreClosed
+
+    async def _hold(self) -> None:
+        lease = self._shared.lease
+        await lease.hold()
+        if lease.takeovers != self._takeover:
+            self._takeover = lease.takeovers
+            self._names.clear()
+
+    async def _reading(self, space: SpaceId) -> SpaceLog:
+        await self._hold()
+        return self._space(space)
+
+    def _space(self, space: SpaceId) -> SpaceLog:
+        held = self._spaces.get(space)
+        if held is None:
+            held = self._spaces[space] = SpaceLog(self._shared, folder_name(space), space)
+            self._let_go()
+        self._spaces.move_to_end(space)
+        return held
+
+    def _let_go(self) -> None:
+        """Keep the spaces used last, as far as they fit."""
+        size = 0
+        for space, known in reversed(list(self._spaces.items())):
+            size += known.size
+            if size > store_limits.MCP_HELD_BYTES and known.is_idle:
+                del self._spaces[space]
+
+    async def _while_open(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+        async for chunk in chunks:
+            self._require_open()
+            yield chunk
+        self._require_open()
+
+    async def _folders(self) -> Sequence[str]:
+        files, found = self._shared.files, list[str]()
+        for prefix in await files.list(f"{_ROOT}/spaces"):
+            found += [entry.name for entry in await files.list(f"{_ROOT}/spaces/{prefix.name}")]
+        return sorted(found)
+
+    async def _name_of(self, name: str) -> SpaceId | None:
+        """Return the name of the space in a folder, None if it is not there or its header is lost."""
+        if name not in self._names:
+            folder = f"{_ROOT}/spaces/{name[:2]}/{name}"
+            found = await standing(self._shared.files, folder)
+            if found is None or found.is_gone or not found.shards:
+                return None
+            (shard, size) = found.shards[0]
+            path = f"{folder}/{found.name}/{shard}"
+            with suppress(NotFound):
+                text = await read_text(self._shared.files, path, min(size, _HEADER_CHARS))
+                line = text.partition("\n")[0].removeprefix("~")
+                header = frame.decode_header(joined([(0, line[: len(line) // 4 * 4] + "\n")])[: frame.HEADER_BYTES])
+                if header is not None:
+                    self._names[name] = header.space
+        return self._names.get(name)
+
+    def _known(self, name: str, space: SpaceId | None) -> SpaceLog:
+        return SpaceLog(self._shared, name, None) if space is None else self._space(space)
+
+    async def _examined(self) -> Sequence[Findings]:
+        self._require_open()
+        await self._hold()
+        found = [await self._known(name, await self._name_of(name)).examine() for name in await self._folders()]
+        return [each for each in found if each is not None]
+
+
+async def _manifest(files: ToolFiles, *, is_made: bool) -> Manifest | None:
+    try:
+        return manifest.read((await files.read(f"{_ROOT}/manifest.json")).encode())
+    except NotFound:
+        if not is_made:
+            raise StoreMissing(place="the MCP file server") from None
+        return None

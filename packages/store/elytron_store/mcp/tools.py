@@ -1,0 +1,250 @@
+"""The six tools of an MCP file server, with the seed's names and arguments, its path rules and its retries."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from elytron_core.errors import (
+    ElytronError,
+    InvalidInput,
+    NotFound,
+    PayloadTooLarge,
+    PermissionRefused,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+    Unreachable,
+)
+from elytron_store import limits as store_limits
+from elytron_store.mcp.tool_session import ToolCaller
+
+ENGINE = "mcp"
+_PROJECT = re.compile(rf"[A-Za-z0-9_.-]{{1,{store_limits.MCP_PROJECT_CHARS}}}")
+_CODE = re.compile(r"[A-Z][A-Z_]{0,40}")
+Sleep = Callable[[float], Awaitable[None]]
+PartT = TypeVar("PartT", bound="_Told")
+
+
+class WriteMode(StrEnum):
+    """How `write` treats what a file holds."""
+
+    APPEND = "APPEND"
+    OVERWRITE = "OVERWRITE"
+    TRUNCATE = "TRUNCATE"
+
+
+class FileEntry(NamedTuple):
+    """A file or folder; the size of a folder is 0."""
+
+    path: str
+    is_folder: bool
+    size: int
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+class FileHit(NamedTuple):
+    """A stretch of a file that a search found."""
+
+    path: str
+    start: int
+    end: int
+    text: str
+    score: float
+
+
+class _Told(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+
+class _Failure(_Told):
+    code: str = ""
+    retryable: bool = False
+
+
+class _Content(_Told):
+    content: str
+
+
+class _Stat(_Told):
+    exists: bool
+    type: str = ""
+    size: int = 0
+
+
+class _Entry(_Told):
+    path: str
+    type: str
+    size: int = 0
+
+
+class _Listing(_Told):
+    entries: tuple[_Entry, ...] = ()
+    has_more: bool = False
+
+
+class _Chunk(_Told):
+    file_path: str
+    file_seek_start_bytes: int = 0
+    file_seek_end_bytes: int = 0
+    chunk_content: str = ""
+    score: float = 0.0
+
+    def to_hit(self) -> FileHit:
+        span = self.file_seek_start_bytes, self.file_seek_end_bytes
+        return FileHit(self.file_path, *span, self.chunk_content, self.score)
+
+
+class _Found(_Told):
+    chunks: tuple[_Chunk, ...] = ()
+
+    def hits(self) -> Sequence[FileHit]:
+        return tuple(chunk.to_hit() for chunk in self.chunks)
+
+
+class ToolFiles:
+    """Files of one project on an MCP file server.
+
+    What the server says may be tried again is, after 200 ms, 500 ms, 1 s and 2 s, and nothing else. Errors name the
+    tool and the server's code, never its words, a path or a content.
+    """
+
+    def __init__(self, caller: ToolCaller, /, *, project: str, sleep: Sleep = asyncio.sleep) -> None:
+        if not _PROJECT.fullmatch(project):
+            most = store_limits.MCP_PROJECT_CHARS
+            raise InvalidInput(field="project", problem=f"is not 1 to {most} letters, digits, _ . or -")
+        self._caller = caller
+        self._project = project
+        self._sleep = sleep
+
+    async def read(self, path: str, /, *, offset: int = 0, length: int = -1) -> str:
+        """Return the text of a file from byte `offset` on, all of it if `length` is -1. Raises NotFound."""
+        arguments = {"path": require_path(path), "offset": offset, "length": length}
+        return _parsed(_Content, await self._call("file_read", arguments)).content
+
+    async def write(self, path: str, text: str, /, *, mode: WriteMode, offset: int = 0) -> None:
+        """Write `text`; what is appended goes behind the byte `offset`, which the caller knows to be the file's end.
+
+        An appending is made again only if the server has nothing of it: else Unreachable is raised.
+        """
+        arguments = {"path": require_path(path), "content": text, "content_encoding": "utf-8"}
+        arguments |= {"mode": mode.value, "offset": offset if mode is WriteMode.OVERWRITE else 0}
+
+        async def is_done() -> bool:
+            found = await self.stat(path)
+            size = 0 if found is None else found.size
+            if size not in {offset, offset + len(text.encode())}:
+                raise Unreachable("the MCP file server broke off in the middle of an appending")
+            return size != offset
+
+        await self._call("file_write", arguments, is_done=is_done if mode is WriteMode.APPEND else None)
+
+    async def stat(self, path: str, /) -> FileEntry | None:
+        """Return what stands at `path`, None where nothing does."""
+        found = _parsed(_Stat, await self._call("file_stat", {"path": require_path(path, is_root_fine=True)}))
+        return FileEntry(path, _is_folder(found.type), found.size) if found.exists else None
+
+    async def list(self, path: str, /, *, depth: int = 1, limit: int = store_limits.MCP_LIST) -> Sequence[FileEntry]:
+        """Return what is in a folder, nothing if there is none. Raises StoreUnavailable if it is more than `limit`."""
+        arguments = {"path": require_path(path, is_root_fine=True), "depth": depth, "limit": limit}
+        try:
+            found = _parsed(_Listing, await self._call("file_list", arguments))
+        except NotFound:
+            return ()
+        if found.has_more:
+            raise StoreUnavailable(f"a folder on the MCP file server holds more than {limit} entries: tidy it up")
+        return tuple(FileEntry(entry.path, _is_folder(entry.type), entry.size) for entry in found.entries)
+
+    async def search(
+        self, query: str, /, *, prefix: str = "", limit: int = store_limits.MCP_SEARCH
+    ) -> Sequence[FileHit]:
+        """Return stretches of files below `prefix` that match `query`; recent writes may be missing."""
+        arguments = {"query": query, "path_prefix": require_path(prefix, is_root_fine=True)}
+        limit = min(max(limit, 1), store_limits.MCP_SEARCH)
+        found = _parsed(_Found, await self._call("file_search", {**arguments, "limit": limit}))
+        return found.hits()
+
+    async def delete(self, path: str, /, *, recursive: bool = False) -> None:
+        """Remove a file, or with `recursive` a folder and all in it; what is not there is no error."""
+        try:
+            await self._call("file_delete", {"path": require_path(path), "recursive": recursive})
+        except NotFound:
+            return
+
+    async def close(self) -> None:
+        await self._caller.close()
+
+    async def _call(
+        self, tool: str, arguments: Mapping[str, Any], /, *, is_done: Callable[[], Awaitable[bool]] | None = None
+    ) -> str:
+        given = {"project": self._project, **arguments}
+        answer = await self._caller.call(tool, given)
+        for delay in store_limits.MCP_RETRY_S:
+            if not answer.is_error or not _failure(answer.text).retryable:
+                break
+            await self._sleep(delay)
+            if is_done is not None and await is_done():
+                return "{}"
+            answer = await self._caller.call(tool, given)
+        if answer.is_error:
+            raise _error(tool, _failure(answer.text))
+        return answer.text
+
+
+def require_path(path: str, /, *, is_root_fine: bool = False) -> str:
+    """Return `path`: absolute, without empty, `.` or `..` parts, spaces and control characters. Raises InvalidInput."""
+    if is_root_fine and path == "":
+        return path
+    is_one = (
+        path.startswith("/")
+        and len(path) <= store_limits.MCP_PATH_CHARS
+        and all(part not in {"", ".", ".."} for part in path[1:].split("/"))
+        and path.isprintable()
+        and not any(char.isspace() for char in path)
+    )
+    if not is_one:
+        most = store_limits.MCP_PATH_CHARS
+        problem = f"is no absolute path of up to {most} characters without spaces and empty, . or .. parts"
+        raise InvalidInput(field="path", problem=problem)
+    return path
+
+
+def _is_folder(kind: str) -> bool:
+    return kind.upper() == "DIRECTORY"
+
+
+def _parsed(model: type[PartT], text: str) -> PartT:
+    try:
+        return model.model_validate_json(text)
+    except ValidationError:
+        raise Unreachable("what answers there is no MCP file server: its tools answer in another form") from None
+
+
+def _failure(text: str) -> _Failure:
+    try:
+        return _Failure.model_validate_json(text)
+    except ValidationError:
+        return _Failure()
+
+
+def _error(tool: str, failure: _Failure) -> ElytronError:
+    match failure.code:
+        case "NOT_FOUND":
+            return NotFound(what="file", name="")
+        case "PAYLOAD_TOO_LARGE":
+            return PayloadTooLarge(limit=store_limits.MCP_WRITE_CHARS, what="a write to the MCP file server")
+        case "QUOTA_EXCEEDED":
+            return StoreFull(engine=ENGINE)
+        case "PERMISSION_DENIED":
+            return PermissionRefused("the MCP file server refuses this to the key that it was given: use another key")
+        case "RESOURCE_BUSY":
+            return StoreBusy(engine=ENGINE, waited_s=sum(store_limits.MCP_RETRY_S) if failure.retryable else 0)
+        case code:
+            named = code if _CODE.fullmatch(code) else "without a code"
+            return StoreUnavailable(f"{tool} of the MCP file server failed: {named}")
