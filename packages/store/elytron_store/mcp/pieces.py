@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from elytron_core.ports.store import Ref
 from elytron_store import limits as store_limits
-from elytron_store.file.quarantine import is_named
+from elytron_store.file.disk.quarantine import is_named
 from elytron_store.mcp.tools import ToolFiles, WriteMode
 
 

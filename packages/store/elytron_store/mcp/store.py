@@ -26,7 +26,7 @@ from elytron_core.ports.store import (
 from elytron_store import document_checks, manifest
 from elytron_store import limits as store_limits
 from elytron_store.file import frame
-from elytron_store.file.places import folder_name
+from elytron_store.file.disk.places import folder_name
 from elytron_store.file.repair import Findings, report
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest
 from elytron_store.mcp.lease import Lease
