@@ -149,7 +149,7 @@ def http_session(url: str, /, *, api_key: str | None, timeout_s: float = store_l
     async def connect() -> AsyncGenerator[Client]:
         client = httpx2.AsyncClient(
             headers=headers,
-            timeout=httpx2.Timeout(timeout_s),
+            timeout=httpx2.Timeout(timeout_s, read=None),  # a call has a bound of its own, and must not end the others
             trust_env=False,
             # Where nothing is encrypted, the system's certificates need not be read.
             verify=not url.startswith("http://"),
