@@ -11,8 +11,8 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Committed, Damage, Document, Erased, Erasure, Ref
 from elytron_store import limits as store_limits
 from elytron_store.file import generation
-from elytron_store.file.disk import quarantine
 from elytron_store.file.contents import Contents, read_document
+from elytron_store.file.disk import quarantine
 from elytron_store.file.repair import Findings, Trouble, examine_log, mended
 from elytron_store.group_commit import Outcome
 from elytron_store.mcp.blob_files import BlobFiles
