@@ -10,6 +10,7 @@ from tests.models.streams import RECORDED, TEXTS, chat
 from tests.proxy.proxy_setup import PATHS, Proxied, asked, proxying, recorded
 
 from elytron_core.contracts.knowledge.control import MemoryListRequest
+from elytron_core.contracts.knowledge.records import RecordSearchRequest
 from elytron_core.contracts.tools import AgentToolRegistryListRequest
 from elytron_core.planes.evidence import Trust
 from elytron_core.scope import Scope
@@ -332,9 +333,15 @@ async def test_the_audit_keeps_the_last_blocks_and_no_more(monkeypatch: pytest.M
         for said in (BOAT, f"{BOAT} Really?", f"{BOAT} Say it."):
             await proxied.post(PATHS["chat"], asked("chat", said))
         await proxied.app.idle()
-        found = await proxied.memory.search_records(("llm-proxy", "blocks-shown"), user_id="default")
+        asked_for = RecordSearchRequest(
+            scope=Scope(space="default"), namespace=("elytron:shown", "llm-proxy"), include_private=True
+        )
+        found = await proxied.memory.search_records(asked_for)
         assert len(found.items) == 2
         assert all("Petrel" in block_in(item.value) for item in found.items)
+        (known,) = [hit for hit in (await proxied.memory.list(user_id="default")).items if "Petrel" in hit.text][:1]
+        await proxied.memory.erase(known.id, user_id="default")
+        assert (await proxied.memory.search_records(asked_for)).items == ()
 
 
 def test_uses_are_what_they_say() -> None:

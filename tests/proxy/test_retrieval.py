@@ -10,6 +10,7 @@ from tests.models.streams import TEXTS
 from tests.proxy.proxy_setup import PATHS, Proxied, proxying
 from tests.proxy.test_state import response
 
+from elytron import RecordSearchRequest, Scope
 from elytron_proxy import MemoryUse, Placement
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +25,11 @@ async def ask(proxied: Proxied, said: Any, **more: Any) -> httpx.Response:
 
 async def call(proxied: Proxied, method: str, path: str, **headers: str) -> httpx.Response:
     return await proxied.client.request(method, f"{proxied.url}{RESPONSES}/{path}", headers=headers)
+
+
+async def records_of(proxied: Proxied) -> str:
+    asked = RecordSearchRequest(scope=Scope(space="default"), include_private=True)
+    return str(await proxied.memory.search_records(asked))
 
 
 async def test_a_client_finds_lists_and_deletes_what_it_was_answered() -> None:
@@ -120,10 +126,9 @@ async def test_a_deleted_response_leaves_no_word_in_the_records() -> None:
     async with proxying(response("r1")) as proxied:
         await ask(proxied, "A word like heliotrope")
         await proxied.app.idle()
-        before = await proxied.memory.search_records(("llm-proxy",), user_id="default")
-        assert "heliotrope" in str(before)
+        assert "heliotrope" in await records_of(proxied)
         await call(proxied, "DELETE", "r1")
-        assert "heliotrope" not in str(await proxied.memory.search_records(("llm-proxy",), user_id="default"))
+        assert "heliotrope" not in await records_of(proxied)
 
 
 async def test_memory_beside_the_instructions_is_not_shown_as_the_clients() -> None:
@@ -146,3 +151,36 @@ async def test_while_memory_is_down_nobody_is_told_that_there_is_none() -> None:
         await proxied.app.idle()
         await proxied.memory.close()
         assert (await call(proxied, "GET", "r1")).status_code == 503
+
+
+@pytest.mark.parametrize("said", ['my password="hunter22abcd" end', "aws AKIAIOSFODNN7EXAMPLE end"])
+async def test_a_response_whose_credential_was_blacked_out_can_be_continued(said: str) -> None:
+    async with proxying(response("r1"), response("r2")) as proxied:
+        await ask(proxied, said)
+        assert (await ask(proxied, "And then?", previous_response_id="r1")).status_code == 200
+        sent = proxied.upstream.asked[1].body["input"]
+        assert "[redacted:" in sent[0]["content"]
+        assert sent[-1]["content"] == "And then?"
+        stored = await records_of(proxied)
+        assert not any(word in stored for word in ("hunter2", "AKIA"))
+
+
+async def test_a_kept_response_goes_with_any_erased_message_of_its_conversation() -> None:
+    async with proxying(response("r1"), response("r2"), response("x1"), response("r3")) as proxied:
+        await ask(proxied, "A word like heliotrope")
+        await ask(proxied, "Two", previous_response_id="r1")
+        await ask(proxied, "Something else")
+        await proxied.app.idle()
+        (hit,) = [hit for hit in (await proxied.memory.list(user_id="default")).items if "heliotrope" in hit.text]
+        await proxied.memory.erase(hit.id, user_id="default")
+        assert "heliotrope" not in await records_of(proxied)
+        answer = await ask(proxied, "Three", previous_response_id="r2")
+        assert answer.json()["error"]["code"] == "previous_response_not_found"
+        assert (await ask(proxied, "Three", previous_response_id="x1")).status_code == 200
+
+
+async def test_what_a_proxy_keeps_is_private() -> None:
+    async with proxying(response("r1")) as proxied:
+        await ask(proxied, "A word like heliotrope")
+        await proxied.app.idle()
+        assert (await proxied.memory.search_records(user_id="default")).items == ()

@@ -9,6 +9,7 @@ from elytron_core import limits as core_limits
 from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import ElytronError
 from elytron_core.planes.conversation.transcript import Delivery, Message, Role, ToolObservation, TurnSource
+from elytron_core.planes.knowledge.records import COPIES_OF_BLOCKS
 from elytron_core.ports.chat import FinishReason
 from elytron_models.fields import json_text
 from elytron_proxy import limits
@@ -17,13 +18,13 @@ from elytron_proxy.conversation import Conversations, Thread, continued_by, end_
 from elytron_proxy.dialects import Prompt, spoken
 from elytron_proxy.dialects.content import shelved
 from elytron_proxy.figures import Figure, Figures
-from elytron_proxy.memory import CONVERSATION, Block, Memory, MemoryDown
+from elytron_proxy.memory import CONVERSATION, NAMESPACE, Block, Memory, MemoryDown
 from elytron_proxy.response_store import Continuation, ResponseStore
 from elytron_proxy.settings import ProxySettings
 from elytron_proxy.wire.relay import AnswerCopy
 from elytron_proxy.wire.upstream import Upstreams
 
-_SHOWN: Final = "blocks-shown"
+_SHOWN: Final = (*COPIES_OF_BLOCKS, NAMESPACE, "blocks-shown")
 """Where the audit keeps the last blocks."""
 
 

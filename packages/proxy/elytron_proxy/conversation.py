@@ -7,15 +7,18 @@ from typing import Final
 from pydantic import JsonValue
 
 from elytron_core.caches.lru import LruCache
+from elytron_core.planes.knowledge.records import COPIES_OF_BLOCKS
 from elytron_models.fields import Fields, fields, text
 from elytron_proxy import limits
 from elytron_proxy.caller import Caller
 from elytron_proxy.dialects import Prompt, spoken
 from elytron_proxy.dialects.content import shelved, unshelved
-from elytron_proxy.memory import Block, Memory, MemoryDown
+from elytron_proxy.memory import NAMESPACE, Block, Memory, MemoryDown
 
-_NODES: Final = "conversations"
-_OPEN_TURNS: Final = "open-turns"
+_NODES: Final = (NAMESPACE, "conversations")
+_OPEN_TURNS: Final = (NAMESPACE, "open-turns")
+_BLOCKS: Final = (*COPIES_OF_BLOCKS, *_OPEN_TURNS)
+"""The blocks of open turns: an erasure takes them, and their turns get new ones."""
 _START: Final = b""
 _TAG: Final = "llm proxy"
 
@@ -49,11 +52,10 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class _OpenTurn:
-    """A turn whose tools run, and the block that each of its calls is given."""
+    """A turn whose tools run."""
 
     conversation: str
     turn: str
-    block: Block
 
 
 class Conversations:
@@ -134,11 +136,14 @@ class Conversations:
 
     async def block_of(self, caller: Caller, thread: Thread, /) -> Block | None:
         """Return the block that the first call of a turn was given; None if it is not known. Raises MemoryDown."""
-        known = self._blocks.get((caller.space, thread.asked))
-        if known is not None:
-            return known
-        opened = await self._opened(caller, thread.asked)
-        return opened.block if opened is not None else None
+        if await self._opened(caller, thread.asked) is None:
+            return self._blocks.get((caller.space, thread.asked))
+        item = await self._memory.get(caller, _BLOCKS, await self._key(caller, thread.asked))
+        if item is None:
+            return None
+        kept: Fields = fields(item.value)
+        recalled = kept.get("recalled")
+        return Block(unshelved(text(kept, "text")), recalled if isinstance(recalled, int) else 0)
 
     def remember(self, caller: Caller, thread: Thread, block: Block, /) -> None:
         """Hold the block of a turn for its further calls."""
@@ -156,17 +161,14 @@ class Conversations:
 
         Messages that go on without its answer continue the conversation. Raises MemoryDown.
         """
-        opened = _OpenTurn(thread.conversation, thread.turn, self._blocks.get((caller.space, thread.asked)) or Block())
+        opened = _OpenTurn(thread.conversation, thread.turn)
         self._open[caller.space, thread.asked] = opened
-        value: dict[str, JsonValue] = {
-            "conversation": opened.conversation,
-            "turn": opened.turn,
-            "text": shelved(opened.block.text),
-            "recalled": opened.block.recalled,
-        }
-        await self._memory.put(
-            caller, _OPEN_TURNS, await self._key(caller, thread.asked), value, ttl_s=limits.OPEN_TURN_TTL_S
-        )
+        block = self._blocks.get((caller.space, thread.asked)) or Block()
+        key, ttl_s = await self._key(caller, thread.asked), limits.OPEN_TURN_TTL_S
+        kept: dict[str, JsonValue] = {"text": shelved(block.text), "recalled": block.recalled}
+        await self._memory.put(caller, _BLOCKS, key, kept, ttl_s=ttl_s)
+        told: dict[str, JsonValue] = {"conversation": opened.conversation, "turn": opened.turn}
+        await self._memory.put(caller, _OPEN_TURNS, key, told, ttl_s=ttl_s)
         if not thread.is_told:
             await self.note(caller, thread, end_of(thread.asked, ""))
 
@@ -174,7 +176,9 @@ class Conversations:
         """Forget that the turn's tools run. Raises MemoryDown."""
         self._open.pop((caller.space, thread.asked), None)
         self._blocks.pop((caller.space, thread.asked), None)
-        await self._memory.erase(caller, _OPEN_TURNS, await self._key(caller, thread.asked))
+        key = await self._key(caller, thread.asked)
+        await self._memory.erase(caller, _OPEN_TURNS, key)
+        await self._memory.erase(caller, _BLOCKS, key)
 
     async def _opened(self, caller: Caller, asked: bytes) -> _OpenTurn | None:
         known = self._open.get((caller.space, asked))
@@ -187,9 +191,7 @@ class Conversations:
         if item is None:
             return None
         kept: Fields = fields(item.value)
-        recalled = kept.get("recalled")
-        block = Block(unshelved(text(kept, "text")), recalled if isinstance(recalled, int) else 0)
-        return _OpenTurn(text(kept, "conversation"), text(kept, "turn"), block)
+        return _OpenTurn(text(kept, "conversation"), text(kept, "turn"))
 
     async def _key(self, caller: Caller, digest: bytes) -> str:
         """Return the key of a record about what was said so, under the space's own secret."""

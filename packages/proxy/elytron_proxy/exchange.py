@@ -66,13 +66,13 @@ class Exchange:
         if self._caller.use is MemoryUse.OFF:
             await self._pass(self._asked)
             return
+        await self._parts.memory.settle(self._caller)
         body = await self._continued(dict(body))
         self._prompt = self._dialect.read(body)
         if self._prompt is None:
             is_continuing = self._continuation is not None and self._continuation.is_continuing
             await self._pass(await self._written(body) if is_continuing else self._asked)
             return
-        await self._parts.memory.settle(self._caller)
         await self._remembered(self._prompt)
         placed = body
         if self._block.text:

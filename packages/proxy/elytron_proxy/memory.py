@@ -31,6 +31,7 @@ from elytron_core.contracts.knowledge.records import (
 from elytron_core.contracts.tools import AgentToolRegistryUpsertReport, AgentToolRegistryUpsertRequest
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.model import Request, Value
+from elytron_core.planes.knowledge.long_term import Privacy
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import (
     AgentToolDescriptor,
@@ -47,7 +48,9 @@ from elytron_proxy.dialects.content import fenced
 ReportT = TypeVar("ReportT", bound=Value)
 Pause = Callable[[float], Awaitable[None]]
 NAMESPACE: Final = "llm-proxy"
-"""Under which a proxy keeps what it knows of conversations, as records."""
+"""Under which a proxy keeps what it knows of conversations, as private records."""
+Shelf = tuple[str, ...]
+"""The namespace of records of one kind."""
 CONVERSATION: Final = "llm_conversation"
 """Under which a turn's metadata name its conversation, so that recall can leave out what stands in the request."""
 _NOT_FOUND: Final = "not_found"
@@ -151,20 +154,20 @@ class Memory:
         except ElytronError as error:
             raise MemoryDown(error.key) from None
 
-    async def get(self, caller: Caller, shelf: str, key: str, /) -> RecordItem | None:
+    async def get(self, caller: Caller, shelf: Shelf, key: str, /) -> RecordItem | None:
         """Return a record of ours. Raises MemoryDown."""
-        asked = RecordGetRequest(scope=caller.scope(), namespace=(NAMESPACE, shelf), key=key)
+        asked = RecordGetRequest(scope=caller.scope(), namespace=shelf, key=key, include_private=True)
         return await _found(self.call(caller, asked, RecordGetReport))
 
-    async def has(self, caller: Caller, shelf: str, key: str, /) -> bool:
+    async def has(self, caller: Caller, shelf: Shelf, key: str, /) -> bool:
         """Tell whether there is a record of ours, also while memory is busy. Raises MemoryDown."""
-        asked = RecordGetRequest(scope=caller.scope(), namespace=(NAMESPACE, shelf), key=key)
+        asked = RecordGetRequest(scope=caller.scope(), namespace=shelf, key=key, include_private=True)
         return await _found(self.keep(caller, asked, RecordGetReport)) is not None
 
     async def put(
         self,
         caller: Caller,
-        shelf: str,
+        shelf: Shelf,
         key: str,
         value: Mapping[str, JsonValue],
         /,
@@ -176,9 +179,10 @@ class Memory:
         try:
             asked = RecordPutRequest(
                 scope=caller.scope(),
-                namespace=(NAMESPACE, shelf),
+                namespace=shelf,
                 key=key,
                 value=dict(value),
+                privacy=Privacy.PRIVATE,
                 ttl_s=ttl_s,
                 expected_version=expected_version,
             )
@@ -186,7 +190,7 @@ class Memory:
             raise MemoryDown(error.key) from None
         await self.keep(caller, asked, RecordPutReport)
 
-    async def erase(self, caller: Caller, shelf: str, key: str, /) -> bool:
+    async def erase(self, caller: Caller, shelf: Shelf, key: str, /) -> bool:
         """Erase a record of ours with all that it was; tell whether there was one. Raises MemoryDown."""
         item = await self.get(caller, shelf, key)
         if item is None:
@@ -194,9 +198,11 @@ class Memory:
         await self._erase(caller, (item,))
         return True
 
-    async def trim(self, caller: Caller, shelf: str, /, *, most: int) -> None:
+    async def trim(self, caller: Caller, shelf: Shelf, /, *, most: int) -> None:
         """Erase the oldest records of a shelf, so that `most` stay. Raises MemoryDown."""
-        asked = RecordSearchRequest(scope=caller.scope(), namespace=(NAMESPACE, shelf), limit=core_limits.PAGE_MAX)
+        asked = RecordSearchRequest(
+            scope=caller.scope(), namespace=shelf, limit=core_limits.PAGE_MAX, include_private=True
+        )
         found = (await self.call(caller, asked, RecordSearchReport)).items
         old = sorted(found, key=lambda item: (item.created_at, item.key))[: max(0, len(found) - most)]
         if old:

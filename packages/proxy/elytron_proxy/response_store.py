@@ -1,18 +1,22 @@
 """Stored responses: what makes `previous_response_id` and `conversation` work with every model server."""
 
-import json
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
+from pydantic import JsonValue
+
+from elytron_core.planes.knowledge.records import copies_of_conversation
+from elytron_core.policy.admission.own_output import of_others
 from elytron_models.fields import Fields, fields, inner, json_text, objects, text
 from elytron_proxy import limits
 from elytron_proxy.caller import Caller, is_name
 from elytron_proxy.dialects import Refusal
 from elytron_proxy.dialects.content import Body, items_of
-from elytron_proxy.memory import Memory
+from elytron_proxy.memory import NAMESPACE, Memory
 
-_RESPONSES: Final = "responses"
-_CONVERSATIONS: Final = "response-conversations"
+_RESPONSES: Final = (NAMESPACE, "responses")
+"""In which conversations responses stand; what they say stands where an erasure of a message takes it along."""
+_CONVERSATIONS: Final = (NAMESPACE, "response-conversations")
 _SEALED: Final = "reasoning.encrypted_content"
 _MISSING: Final = Refusal(
     400, "previous_response_not_found", "the previous response is not kept here: send its messages as `input`"
@@ -120,7 +124,7 @@ class ResponseStore:
     async def keep(self, caller: Caller, of: Continuation, response: Fields, /, *, conversation: str) -> None:
         """Keep a response that ended, so that it can be continued. Raises MemoryDown."""
         name = text(response, "id")
-        if not of.is_kept or not is_name(name):
+        if not of.is_kept or not is_name(_word(name)):
             return
         told = {
             **response,
@@ -129,14 +133,13 @@ class ResponseStore:
             "previous_response_id": of.previous or None,
             "conversation": {"id": of.conversation} if of.conversation else None,
         }
-        value = {
-            "previous": of.previous,
-            "owner": of.conversation,
-            "conversation": conversation,
-            "items": json_text(of.new),
-            "response": json_text(told),
-        }
-        await self._memory.put(caller, _RESPONSES, name, value, ttl_s=limits.RESPONSE_TTL_S)
+        # As JSON, not as its text: what is blacked out in a text of it stays within that text.
+        said = cast("dict[str, JsonValue]", of_others({"items": of.new, "response": told}))
+        await self._memory.put(
+            caller, copies_of_conversation(conversation), _word(name), said, ttl_s=limits.RESPONSE_TTL_S
+        )
+        place = {"previous": of.previous, "owner": of.conversation, "conversation": conversation}
+        await self._memory.put(caller, _RESPONSES, name, place, ttl_s=limits.RESPONSE_TTL_S)
         if of.conversation and is_name(of.conversation):
             await self._lead(caller, of.conversation, name)
 
@@ -145,18 +148,24 @@ class ResponseStore:
         item = await self._memory.get(caller, _RESPONSES, name) if self._is_open and is_name(name) else None
         if item is None:
             return None
-        value = fields(item.value)
+        place = fields(item.value)
+        conversation = text(place, "conversation")
+        words = await self._memory.get(caller, copies_of_conversation(conversation), _word(name))
+        if words is None:
+            return None
+        said = fields(words.value)
         return StoredResponse(
             name=name,
-            response=fields(json.loads(text(value, "response"))),
-            items=items_of({"items": json.loads(text(value, "items"))}, "items"),
-            previous=text(value, "previous"),
-            owner=text(value, "owner"),
-            conversation=text(value, "conversation"),
+            response=inner(said, "response"),
+            items=items_of(said, "items"),
+            previous=text(place, "previous"),
+            owner=text(place, "owner"),
+            conversation=conversation,
         )
 
     async def delete(self, caller: Caller, stored: StoredResponse, /) -> None:
         """Erase a response; its conversation goes on from the one before. Raises MemoryDown."""
+        await self._memory.erase(caller, copies_of_conversation(stored.conversation), _word(stored.name))
         await self._memory.erase(caller, _RESPONSES, stored.name)
         if stored.owner and await self._last(caller, stored.owner) == stored.name:
             await self._lead(caller, stored.owner, stored.previous)
@@ -185,6 +194,10 @@ class ResponseStore:
             told = told or stored.conversation
             previous = stored.previous
         return [item for items in reversed(found) for item in items], told
+
+
+def _word(name: str) -> str:
+    return f"response.{name}"
 
 
 def _is_replayed(item: Fields) -> bool:

@@ -6,7 +6,7 @@ an erasure of that takes it along.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from elytron.api import MemoryFace
 from elytron_agent.context.guard import fenced_outside, guarded
@@ -26,12 +26,11 @@ from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes.knowledge.long_term import Privacy
 from elytron_core.planes.knowledge.records import COPIES_OF_BLOCKS, copies_of_conversation, copies_of_turn
-from elytron_core.policy.admission.own_output import is_own_output, strip_own_output
+from elytron_core.policy.admission.own_output import of_others
 from elytron_core.ports.chat import FinishReason, Message, Opaque, Reply, Role, TextPart, ToolCall, ToolResult
 from elytron_core.scope import Scope
 
 AGENTS = "elytron:agent"
-REPEATED: Final = "(what memory showed, repeated)"
 _LABEL = "a document of an agent's run"
 _INPUT, _END = "0000", "end"
 _OTHERS: Final = 32
@@ -308,7 +307,7 @@ class Journal:
 
     async def _put(self, namespace: tuple[str, ...], key: str, value: Value, *, expected: int | None = 0) -> int:
         """Store a document and return its version. Raises Conflict if it is not the one that was expected."""
-        told = _own(value.model_dump(mode="json", exclude_none=True))
+        told = of_others(value.model_dump(mode="json", exclude_none=True))
         request = RecordPutRequest(
             scope=self._scope,
             namespace=namespace,
@@ -334,14 +333,3 @@ def _is_whole(told: LedgerTurn | None, turn: WindowTurn) -> bool:
     if told is None or len(told.messages) < len(turn.memories):
         return False
     return all(message.text and not message.forgotten for message in told.messages)
-
-
-def _own(part: Any) -> Any:
-    """Return a document's JSON without what memory itself showed: memory takes nothing that is its own output."""
-    if isinstance(part, str):
-        return (strip_own_output(part).text or REPEATED) if is_own_output(part) else part
-    if isinstance(part, list):
-        return [_own(inner) for inner in cast("list[Any]", part)]
-    return (
-        {name: _own(inner) for name, inner in cast("dict[str, Any]", part).items()} if isinstance(part, dict) else part
-    )

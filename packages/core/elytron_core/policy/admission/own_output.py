@@ -12,10 +12,11 @@ import re
 from bisect import bisect_left, bisect_right
 from functools import cached_property
 from itertools import accumulate, islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from elytron_core.policy.projection.builder import POLICY
 
+REPEATED: Final = "(what memory showed, repeated)"
 NOTE_HEADING: Final = "From the transcript of"
 """How a note begins that is drawn from a day of the transcript; the day, a colon and who spoke follow."""
 
@@ -73,6 +74,17 @@ def own_words(text: str, /) -> str:
     """Return what of `text` is its sender's own: without blocks of memory and notes drawn from a transcript."""
     told = strip_own_output(text).text
     return _NOTE.sub("", told).strip() if NOTE_HEADING in told else told
+
+
+def of_others(part: object, /) -> Any:
+    """Return a JSON value whose texts hold none of this memory's own output; one that held nothing else says so."""
+    if isinstance(part, str):
+        return (strip_own_output(part).text or REPEATED) if is_own_output(part) else part
+    if isinstance(part, list):
+        return [of_others(inner) for inner in cast("list[object]", part)]
+    if isinstance(part, dict):
+        return {name: of_others(inner) for name, inner in cast("dict[str, object]", part).items()}
+    return part
 
 
 def is_drawn(note: str, /) -> bool:
