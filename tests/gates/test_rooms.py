@@ -2,13 +2,18 @@
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from tests.gates.tree import ROOT, files, parse
 
 ROOM = 12
+DEPTH = 24
+"""The longest chain of imports inside a package, in modules."""
+WHOLE_DEPTH = 36
+"""The same through all packages. This number only shrinks."""
 NOUNS = frozenset({
     "embedding", "fastembed", "keyring", "recorded", "rounding", "scripted", "sealed",
     "shared", "staging", "standing_statements", "string", "timing",
@@ -23,6 +28,7 @@ FAMILIES = frozenset({
 """Names that stand for one family in every folder where it has a part. This list only shrinks."""
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Return every module of the product by its dotted name, without the packages' own."""
     found: dict[str, Path] = {}
@@ -33,21 +39,20 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imports(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
-    """Yield the modules of the product that a module imports, at once or later; what only types need is left out."""
+@cache
+def imports(path: Path, /, *, at_once: bool = False) -> frozenset[str]:
+    """Return the modules that a module imports, at once or also later; what only types need is left out."""
     tree = parse(path)
-    for_types = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        for part in node.body
-        for inner in ast.walk(part)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node not in for_types:
-            for alias in node.names:
-                name = f"{node.module}.{alias.name}"
-                yield name if name in known else node.module
+    nodes = [node for node in tree.body if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")]
+    if not at_once:
+        nodes = [inner for node in nodes for inner in ast.walk(node)]
+    known = modules()
+    return frozenset(
+        name if (name := f"{node.module}.{alias.name}") in known else str(node.module)
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    )
 
 
 def test_a_folder_holds_few_modules() -> None:
@@ -73,7 +78,7 @@ def test_parts_of_a_package_import_each_other_without_circles() -> None:
     known = modules()
     graphs: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for name, path in known.items():
-        for other in imports(path, known):
+        for other in imports(path):
             if other in known and other.partition(".")[0] == name.partition(".")[0]:
                 here, there = name.split("."), other.split(".")
                 depth = next((at for at, pair in enumerate(zip(here, there, strict=False)) if pair[0] != pair[1]), 0)
@@ -86,3 +91,23 @@ def test_parts_of_a_package_import_each_other_without_circles() -> None:
         except CycleError as error:
             circles[package] = error.args[1]
     assert circles == {}
+
+
+def chain(name: str, graph: Mapping[str, set[str]], found: dict[str, int]) -> int:
+    """Return how many modules the longest chain of imports from `name` has, itself included."""
+    if name not in found:
+        found[name] = 1 + max((chain(other, graph, found) for other in graph[name]), default=0)
+    return found[name]
+
+
+def test_chains_of_imports_are_short() -> None:
+    known = modules()
+    graph = {name: {each for each in imports(path, at_once=True) if each in known} for name, path in known.items()}
+    within = {
+        name: {other for other in others if other.partition(".")[0] == name.partition(".")[0]}
+        for name, others in graph.items()
+    }
+    inside: dict[str, int] = {}
+    whole: dict[str, int] = {}
+    assert max(chain(name, within, inside) for name in known) <= DEPTH
+    assert max(chain(name, graph, whole) for name in known) <= WHOLE_DEPTH
