@@ -1,16 +1,20 @@
-"""Streams cut at every byte: as the border of a chunk, and as the death of the model server."""
+"""Streams cut at every byte: as the border of a chunk, and as the death of the model server.
+
+`python -m benchmarks.rigs.cuts` does the same over sockets, at every byte of every recorded stream.
+"""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import random
+from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import pytest
 from tests.models.fake_server import EVENTS, LINES, Sent
 from tests.models.streams import RECORDED, TEXTS, Recorded, chat, messages, ollama, responses
-from tests.proxy.proxy_setup import KEY, PATHS, Proxied, asked, proxying
+from tests.proxy.proxy_setup import KEY, PATHS, asked, proxying
 
-from elytron_core.ports.chat import Failed, FailureReason, Finished
+from elytron_core.ports.chat import Failed, FailureReason, Finished, ModelEvent
 from elytron_models import DIALECTS, parse
 from elytron_proxy.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES, Refusal
 from elytron_proxy.figures import Figure
@@ -40,12 +44,6 @@ def told(dialect: str, data: bytes) -> tuple[str, bool]:
     return text, isinstance(events[-1], Finished)
 
 
-@asynccontextmanager
-async def asking(*answers: Sent) -> AsyncGenerator[Proxied]:
-    async with proxying(*answers) as proxied:
-        yield proxied
-
-
 def relayed(dialect: str, *chunks: bytes, is_broken: bool = False) -> tuple[bytes, AnswerCopy]:
     """Return what a client gets of a stream in `chunks`, and what its copy told."""
     relay = StreamRelay(READERS[dialect], (KEY,))
@@ -55,11 +53,37 @@ def relayed(dialect: str, *chunks: bytes, is_broken: bool = False) -> tuple[byte
     return passed + last, relay.answer
 
 
+def frames_of(of: Recorded) -> list[bytes]:
+    """Return the frames of a stream: its lines, or what stands between blank lines."""
+    end = b"\n" if of.dialect == "ollama" else b"\n\n"
+    return [frame + end for frame in of.data.split(end)[:-1]]
+
+
+def told_before(of: Recorded) -> list[list[ModelEvent]]:
+    """Return, for each place of a cut, the events that came whole before it; one may lack the end of its line."""
+    found: list[list[ModelEvent]] = [[]]
+    parser, events = DIALECTS[of.dialect].parser(""), list[ModelEvent]()
+    for frame in frames_of(of):
+        before, events = events, [*events, *parser.feed(frame)]
+        body = len(frame.rstrip(b"\n"))
+        found += [before if size < body else events for size in range(1, len(frame) + 1)]
+    return found
+
+
+@cache
+def read(dialect: str, data: bytes) -> list[ModelEvent]:
+    """Return what a client reads."""
+    return parse(DIALECTS[dialect].parser(""), (data,))
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_chunks_border_anywhere_changes_nothing(name: str) -> None:
     of = RECORDED[name]
-    for cut in range(1, len(of.data)):
-        got, answer = relayed(of.dialect, of.data[:cut], of.data[cut:])
+    frames = frames_of(of)
+    # Each frame is divided behind its first byte, then behind its second, and so on: each byte is a border once.
+    for size in range(1, max(map(len, frames))):
+        chunks = [piece for frame in frames for piece in (frame[:size], frame[size:]) if piece]
+        got, answer = relayed(of.dialect, *chunks)
         assert (got, answer.text, answer.is_whole) == (of.data, TEXT, True)
 
 
@@ -71,43 +95,45 @@ def test_a_stream_byte_by_byte_is_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDED)
-@pytest.mark.parametrize("is_broken", [True, False], ids=["dies", "ends"])
-def test_what_breaks_off_anywhere_is_whole_only_if_its_end_was_seen(name: str, is_broken: bool) -> None:
+def test_what_breaks_off_anywhere_is_whole_only_if_its_end_was_seen(name: str) -> None:
     of = RECORDED[name]
+    before = told_before(of)
     for cut in range(len(of.data) + 1):
-        got, answer = relayed(of.dialect, of.data[:cut], is_broken=is_broken)
-        assert answer.is_whole == (cut >= of.whole_at)
-        if answer.is_whole:
-            assert got == of.data[:cut]
-            continue
-        # An error of the dialect, and before it exactly the events that came whole.
-        events = parse(DIALECTS[of.dialect].parser(""), (got,))
-        direct = parse(DIALECTS[of.dialect].parser(""), (of.data[:cut],))
-        assert direct[-1] == Failed(reason=FailureReason.CUT)
-        assert isinstance(events[-1], Failed)
-        assert events[-1].reason is not FailureReason.CUT
-        assert events[:-1] == direct[:-1]
+        # A server that dies and one that ends too early differ only behind the end marker.
+        for is_broken in (True, False) if cut >= of.whole_at else (cut % 2 == 0,):
+            got, answer = relayed(of.dialect, of.data[:cut], is_broken=is_broken)
+            assert answer.is_whole == (cut >= of.whole_at)
+            if answer.is_whole:
+                assert got == of.data[:cut]
+                continue
+            # An error of the dialect, and before it exactly the events that came whole.
+            events = read(of.dialect, got)
+            assert isinstance(events[-1], Failed)
+            assert events[-1].reason is not FailureReason.CUT
+            assert events[:-1] == before[cut]
 
 
 @EACH
-@pytest.mark.parametrize("dies", [True, False], ids=["dies", "ends"])
-async def test_over_a_socket_too_what_breaks_off_leaves_nothing(dialect: str, dies: bool) -> None:
+async def test_over_a_socket_too_what_breaks_off_leaves_nothing(dialect: str) -> None:
     of = SHORT[dialect]
-    cuts = [*range(1, len(of.data), len(of.data) // 7), of.whole_at - 1, of.whole_at]
-    async with asking(*(sent(of, of.data[:cut], dies=dies) for cut in cuts)) as proxied:
-        for number, cut in enumerate(cuts):
+    borders = list(accumulate(map(len, frames_of(of))))
+    drawn = random.Random(dialect).sample(range(1, len(of.data)), 4)
+    cuts = sorted({*borders[:-1], *drawn, of.whole_at - 1, of.whole_at})
+    each = [(cut, dies) for cut in cuts for dies in (True, False)]
+    async with proxying(*(sent(of, of.data[:cut], dies=dies) for cut, dies in each)) as proxied:
+        for number, (cut, _) in enumerate(each):
             before = proxied.app.figures[Figure.COMMITTED]
             answer = await proxied.post(PATHS[dialect], asked(dialect, f"Question {number}"))
             await proxied.app.idle()
             assert proxied.app.figures[Figure.COMMITTED] - before == (cut >= of.whole_at)
             assert told(dialect, answer.content)[1] == (cut >= of.whole_at)
-        assert proxied.app.figures[Figure.CUT] == sum(cut < of.whole_at for cut in cuts)
+        assert proxied.app.figures[Figure.CUT] == sum(cut < of.whole_at for cut, _ in each)
 
 
 @EACH
 async def test_a_client_that_leaves_lets_the_server_go_and_leaves_nothing(dialect: str) -> None:
     of = SHORT[dialect]
-    async with asking(sent(of, of.data[: of.whole_at // 2], hangs=True)) as proxied:
+    async with proxying(sent(of, of.data[: of.whole_at // 2], hangs=True)) as proxied:
         url = f"{proxied.url}{PATHS[dialect]}"
         async with proxied.client.stream("POST", url, json=asked(dialect, "Hello")) as answer:
             async for _ in answer.aiter_bytes():
@@ -120,7 +146,7 @@ async def test_a_client_that_leaves_lets_the_server_go_and_leaves_nothing(dialec
 @EACH
 async def test_a_client_that_leaves_at_the_end_marker_is_remembered(dialect: str) -> None:
     of = SHORT[dialect]
-    async with asking(sent(of, of.data, hangs=True)) as proxied:
+    async with proxying(sent(of, of.data, hangs=True)) as proxied:
         url = f"{proxied.url}{PATHS[dialect]}"
         got = b""
         async with proxied.client.stream("POST", url, json=asked(dialect, "Hello")) as answer:

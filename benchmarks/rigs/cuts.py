@@ -1,0 +1,82 @@
+"""Cut recorded streams of model servers at every byte, over sockets, and see what the proxy's client and memory get.
+
+    python -m benchmarks.rigs.cuts [--every N] [--streams NAME ...]
+
+Before a server of ours stands the proxy, with an empty memory. Each recorded stream of each dialect is cut at every
+byte, or at every Nth, once by a server that dies and once by one that ends too early. The turn must be kept if and only
+if the end marker was sent, and the client must read the same as directly, with an error at the end of a cut stream.
+Exits 1 where one of them is not so. `tests/proxy/test_streams.py` is the short form: there every byte without sockets.
+"""
+
+import argparse
+import asyncio
+import time
+from collections.abc import Sequence
+
+from tests.models.fake_server import EVENTS, LINES, Sent
+from tests.models.streams import RECORDED, Recorded
+from tests.proxy.proxy_setup import PATHS, asked, proxying
+
+from benchmarks.rigs import tables
+from elytron_core.ports.chat import Failed, Finished
+from elytron_models import DIALECTS, parse
+from elytron_proxy.figures import Figure
+
+_BATCH = 200
+
+
+async def _cut(of: Recorded, cuts: Sequence[int], *, dies: bool) -> list[int]:
+    """Return the cuts at which the client or the memory got something else than it should."""
+    media_type = LINES if of.dialect == "ollama" else EVENTS
+    wrong: list[int] = []
+    async with proxying(*(Sent((of.data[:cut],), media_type=media_type, dies=dies) for cut in cuts)) as proxied:
+        for number, cut in enumerate(cuts):
+            before = proxied.app.figures[Figure.COMMITTED] + proxied.app.figures[Figure.OPENED]
+            answer = await proxied.post(PATHS[of.dialect], asked(of.dialect, f"Question {number}"))
+            await proxied.app.idle()
+            kept = proxied.app.figures[Figure.COMMITTED] + proxied.app.figures[Figure.OPENED] - before
+            is_whole = cut >= of.whole_at
+            direct = parse(DIALECTS[of.dialect].parser(""), (of.data[:cut],))
+            events = parse(DIALECTS[of.dialect].parser(""), (answer.content,))
+            is_same = events[:-1] == direct[:-1] and isinstance(events[-1], Finished if is_whole else Failed)
+            if kept != is_whole or not is_same:
+                wrong.append(cut)
+    return wrong
+
+
+async def _run(names: Sequence[str], *, every: int) -> int:
+    rows: list[dict[str, str]] = []
+    failures = 0
+    for name in names:
+        of = RECORDED[name]
+        cuts = sorted({*range(1, len(of.data) + 1, every), of.whole_at - 1, of.whole_at, len(of.data)})
+        began = time.perf_counter()
+        wrong: list[int] = []
+        for dies in (True, False):
+            for start in range(0, len(cuts), _BATCH):
+                wrong += await _cut(of, cuts[start : start + _BATCH], dies=dies)
+        failures += len(wrong)
+        rows.append(
+            {
+                "stream": name,
+                "bytes": str(len(of.data)),
+                "cuts": str(2 * len(cuts)),
+                "wrong": str(len(wrong)) + (f", first at byte {wrong[0]}" if wrong else ""),
+                "seconds": f"{time.perf_counter() - began:.0f}",
+            }
+        )
+    tables.show(rows)
+    return int(failures > 0)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the rig as the command line says; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="cut at every Nth byte")
+    parser.add_argument("--streams", nargs="+", choices=sorted(RECORDED), default=sorted(RECORDED), metavar="NAME")
+    options = parser.parse_args(argv)
+    return asyncio.run(_run(options.streams, every=options.every))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
