@@ -47,6 +47,8 @@ SESSION_CHARS = 128
 PROJECT_CHARS = 128
 TURN_ID_CHARS = 128
 CREDENTIAL_CHARS = 16_384
+CREDENTIALS_HELD = 64
+"""Memories on an MCP file server that stay open while no turn uses them."""
 FACTS_READ = 4_000
 """So many facts of a session are read for one turn, superseded ones among them."""
 CHUNK_CHARS = 600

@@ -136,15 +136,37 @@ def test_g25_settings_have_the_names_and_defaults_of_the_seed() -> None:
     assert HookSettings(enable_memory=False, memory_storage="mcp").memory_storage == "mcp"  # pyright: ignore[reportArgumentType]
 
 
-async def test_g25_storage_that_is_not_there_is_refused() -> None:
+async def test_g25_a_memory_is_given_or_opened_on_a_file_server_and_not_both() -> None:
     section: dict[str, dict[str, Any]] = {
         "openai": {"memory_storage": "mcp", "memory_storage_mcp_url": "https://files.example/mcp"}
     }
     async with elytron.open("memory:", space="ada") as memory:
-        with pytest.raises(Unsupported):
+        with pytest.raises(InvalidInput):
             TurnHooks(memory, settings=section)
+        with pytest.raises(InvalidInput):
+            TurnHooks()
         section["openai"]["enable_memory"] = False
         assert (await told(TurnHooks(memory, settings=section), "hello")).state is HookState.OFF
+        off = TurnHooks(settings=section)
+        assert (await told(off, "hello", session_id="s")).state is HookState.OFF
+        with pytest.raises(Unsupported):
+            await off.insights(session_id="s")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://files.example/mcp", "ftp://files.example", "https://key@files.example/mcp", "files.example"]
+)
+def test_g25_an_address_of_a_file_server_that_leaks_a_key_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        HookSettings.read({"memory_storage": "mcp", "memory_storage_mcp_url": url})
+    assert "memory_storage_mcp_url" in str(refused.value)
+
+
+def test_g25_the_files_on_a_file_server_are_those_of_the_project() -> None:
+    settings = HookSettings.read({"memory_storage": "mcp", "memory_storage_mcp_url": "https://files.example/mcp"})
+    assert settings.storage_url == "mcp+https://files.example/mcp?project=gptchat"
+    known = HookSettings.read({"memory_storage": "mcp", "memory_storage_mcp_url": "mcp+https://a.example/m?project=b"})
+    assert known.storage_url == "mcp+https://a.example/m?project=b"
 
 
 async def test_g26_a_session_that_has_nothing_yet_is_no_failure(hooks: TurnHooks) -> None:

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from elytron.api import MemoryFace
 from elytron_agent.hooks.settings import HookSettings
@@ -57,6 +57,8 @@ class BeforeTurn(Request):
     max_input_tokens: int | None = Field(default=None, ge=1)
     body: Any = None
     """The whole request as it came: its switch says whether memory is wanted."""
+    credential: SecretStr | None = None
+    """With what memory on an MCP file server is opened."""
 
 
 class BeforeTurnReport(Value):
@@ -87,6 +89,7 @@ class AfterTurn(Request):
     user_id: str | None = None
     conversation: str | None = None
     body: Any = None
+    credential: SecretStr | None = None
 
 
 class FactSource(StrEnum):

@@ -8,12 +8,14 @@ from pydantic import Field, model_validator
 
 from elytron_agent import limits
 from elytron_agent.hooks.session import SessionHash, checked_project
-from elytron_core.errors import InvalidInput
+from elytron_core.errors import InvalidInput, StoreUrlInvalid
 from elytron_core.limits import PAGE_MAX, URI_CHARS
 from elytron_core.model import Request
+from elytron_store import parse_url
 
 SECTION: Final = "openai"
 """The section of GPTChat's configuration in which these settings stand beside others."""
+MCP_SCHEMES: Final = ("mcp+https:", "mcp+http:")
 _OURS: Final = ("enable_memory", "memory_")
 
 
@@ -31,7 +33,7 @@ class StorageKind(StrEnum):
     ELYTRON = "elytron"
     """In the memory that the hooks were made with."""
     MCP = "mcp"
-    """On an MCP file server."""
+    """On an MCP file server, under each request's own credential."""
 
 
 class HookSettings(Request):
@@ -60,11 +62,22 @@ class HookSettings(Request):
 
     @model_validator(mode="after")
     def _has_storage(self) -> Self:
-        is_missing = self.memory_storage is StorageKind.MCP and not self.memory_storage_mcp_url.strip()
-        if self.enable_memory and is_missing:
-            raise ValueError("memory_storage_mcp_url is required for memory_storage mcp")
         checked_project(self.memory_project)
+        if self.enable_memory and self.memory_storage is StorageKind.MCP:
+            if not self.memory_storage_mcp_url.strip():
+                raise ValueError("memory_storage_mcp_url is required for memory_storage mcp")
+            try:
+                parse_url(self.storage_url)
+            except StoreUrlInvalid as error:
+                raise ValueError(f"memory_storage_mcp_url: {error}") from None
         return self
+
+    @property
+    def storage_url(self) -> str:
+        """Return the URL of the store on the MCP file server: its files are those of the project."""
+        server = self.memory_storage_mcp_url.strip()
+        scheme = "" if server.startswith(MCP_SCHEMES) else "mcp+"
+        return f"{scheme}{server}" if "?" in server else f"{scheme}{server}?project={self.memory_project}"
 
     @classmethod
     def read(cls, config: Mapping[str, Any], /) -> Self:

@@ -3,10 +3,12 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
+
+from pydantic import SecretStr
 
 from elytron.api import MemoryFace
 from elytron.runtime import MemoryRuntime
@@ -19,6 +21,7 @@ from elytron_agent.hooks.contract import (
     HookSession,
     HookState,
 )
+from elytron_agent.hooks.credential_memories import CredentialMemories
 from elytron_agent.hooks.facts.insights import Insight, insights_of
 from elytron_agent.hooks.facts.recollection import fact_entries
 from elytron_agent.hooks.items import HostMessages, Json
@@ -28,7 +31,7 @@ from elytron_agent.hooks.settings import FailurePolicy, HookSettings, StorageKin
 from elytron_agent.hooks.tree.memory_tree import MemoryTree
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.contracts.admin.maintenance import MemoryMaintenanceReport
-from elytron_core.errors import ElytronError, NotFound, Unsupported
+from elytron_core.errors import ElytronError, InvalidInput, NotFound, Unsupported
 from elytron_core.ids import Ids, RandomIds
 from elytron_core.ports.chat import ChatModel
 from elytron_core.scope import Scope
@@ -68,14 +71,15 @@ class HookedTurn:
 class TurnHooks:
     """Memory before and after each turn of a host's loop. Failures of memory never fail a turn, unless settings say so.
 
-    `memory` is opened and closed by the caller. `model` draws facts, else that of `settings.memory_model`, which the
+    `memory` is opened and closed by the caller; with `memory_storage` "mcp" there is none, and the hooks open one for
+    each credential. `model` draws facts, else that of `settings.memory_model`, which the
     hooks open and close. `session_secret` makes sessions of credentials. `admits` says by user id who gets memory.
-    Raises InvalidInput for wrong settings, Unsupported for storage that is not there.
+    Raises InvalidInput for wrong settings, and for a memory too much or too few.
     """
 
     def __init__(
         self,
-        memory: MemoryFace,
+        memory: MemoryFace | None = None,
         /,
         *,
         settings: HookSettings | Mapping[str, Any] | None = None,
@@ -86,14 +90,13 @@ class TurnHooks:
         ids: Ids | None = None,
     ) -> None:
         own = memory.context if isinstance(memory, MemoryRuntime) else None
-        self._memory = memory
         self._settings = settings if isinstance(settings, HookSettings) else HookSettings.read(settings or {})
-        if self._settings.enable_memory and self._settings.memory_storage is StorageKind.MCP:
-            raise Unsupported("memory_storage mcp is not there: leave it out, and give TurnHooks an opened memory")
         self._secret = session_secret
         self._admits = admits
         self._clock = clock or (own.clock if own is not None else SystemClock())
         self._ids = ids or (own.ids if own is not None else RandomIds(self._clock))
+        self._memory = memory
+        self._memories = self._of_credentials(memory)
         self._counting = Counting()
         self._opened = _opened(self._settings) if model is None else None
         self._model = model if model is not None else self._opened
@@ -107,7 +110,9 @@ class TurnHooks:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of the model that the hooks opened."""
+        """Let go of the model and of the memories that the hooks opened."""
+        if self._memories is not None:
+            await self._memories.close()
         if self._opened is not None:
             await self._opened.close()
 
@@ -146,9 +151,10 @@ class TurnHooks:
 
         The session is `session_id`, else that of the `credential`, else the memory's own space. Raises TurnInvalid.
         """
+        secret = None if credential is None or self._memories is None else SecretStr(credential)
         named = session_id if session_id is not None or credential is None else self.session_of(credential)
         known: dict[str, Any] = {"turn_id": turn_id or self._ids.new(), "session_id": named, "user_id": user_id}
-        known |= {"conversation": conversation, "body": body}
+        known |= {"conversation": conversation, "body": body, "credential": secret}
         report = await self.before_turn(
             BeforeTurn(current_input=messages, instructions=instructions, max_input_tokens=max_input_tokens, **known)
         )
@@ -168,12 +174,11 @@ class TurnHooks:
         state = self._gate(request)
         if state is not None:
             return BeforeTurnReport(state=state, messages=unchanged)
-        context = turn_context.TurnContext(self._session(scope))
         began = self._clock.now()
         self._counting.add("memory_before_turn_total")
         try:
-            async with asyncio.timeout(self._settings.recall_timeout_seconds):
-                report = await context.applied(host, request)
+            async with asyncio.timeout(self._settings.recall_timeout_seconds), self._memory_for(request) as memory:
+                report = await turn_context.TurnContext(self._session(memory, scope)).applied(host, request)
         except NotFound:  # a session that has nothing yet
             report = BeforeTurnReport(state=HookState.EMPTY, messages=unchanged)
         except (ElytronError, TimeoutError) as error:
@@ -190,12 +195,13 @@ class TurnHooks:
         state = self._gate(request)
         if state is not None:
             return AfterTurnReport(state=state)
-        record = turn_record.TurnRecord(self._session(scope), self._model, self._counting)
         sent, reply = items.read(request.input_items), items.reply_of(request.output_items)
         began = self._clock.now()
         self._counting.add("memory_after_turn_total")
         try:
-            return await record.kept(sent, reply, request)
+            async with self._memory_for(request) as memory:
+                record = turn_record.TurnRecord(self._session(memory, scope), self._model, self._counting)
+                return await record.kept(sent, reply, request)
         except (ElytronError, TimeoutError) as error:
             failure = self._failed("memory_after_turn_fail_total", error)
             return AfterTurnReport(state=HookState.FAILED, failure=failure)
@@ -203,32 +209,69 @@ class TurnHooks:
             self._counting.took("memory_after_latency_ms", self._clock.now() - began)
 
     async def maintain(
-        self, *, session_id: str | None = None, conversation: str | None = None
+        self, *, session_id: str | None = None, conversation: str | None = None, credential: str | None = None
     ) -> MemoryMaintenanceReport:
         """Sum up turns beyond twice the recent items, and run the parts of maintenance that need no model."""
-        return await self._record(session_id, conversation).maintained()
+        async with self._record(session_id, conversation, credential) as record:
+            return await record.maintained()
 
-    async def insights(self, *, session_id: str | None = None) -> tuple[Insight, ...]:
+    async def insights(self, *, session_id: str | None = None, credential: str | None = None) -> tuple[Insight, ...]:
         """Return what the history of the session's facts shows."""
         scope = self._scope_of(self._settings.memory_project, session_id, None)
-        return insights_of(await fact_entries(self._memory, scope), at=self._clock.now())
+        async with self.memory_of(credential) as memory:
+            return insights_of(await fact_entries(memory, scope), at=self._clock.now())
 
     def tree(self, *, session_id: str | None = None, conversation: str | None = None) -> MemoryTree:
-        """Return the session as folders and files to read."""
+        """Return the session as folders and files to read. Raises Unsupported without a memory of all sessions."""
+        if self._memory is None:
+            raise Unsupported("memory is opened for each credential: make TurnHooks of `memory_of(credential)`")
         return MemoryTree(
             self._memory, self._scope_of(self._settings.memory_project, session_id, conversation), self._clock
         )
 
-    async def delete_fact(self, fact_id: str, /, *, session_id: str | None = None) -> int:
+    async def delete_fact(
+        self, fact_id: str, /, *, session_id: str | None = None, credential: str | None = None
+    ) -> int:
         """Delete every standing fact of an id, such as `user_name`; return how many there were."""
-        return await self._record(session_id, None).deleted(fact_id)
+        async with self._record(session_id, None, credential) as record:
+            return await record.deleted(fact_id)
 
-    def _record(self, session_id: str | None, conversation: str | None) -> "turn_record.TurnRecord":
+    @asynccontextmanager
+    async def memory_of(self, credential: str | None = None, /) -> AsyncGenerator[MemoryFace]:
+        """Yield the memory that turns of a credential are kept in. Raises TurnInvalid if it needs one, and has none."""
+        if self._memories is not None:
+            async with self._memories.of(credential) as memory:
+                yield memory
+        elif self._memory is not None:
+            yield self._memory
+        else:
+            raise Unsupported("memory is off: set enable_memory")
+
+    def _memory_for(self, request: BeforeTurn | AfterTurn) -> AbstractAsyncContextManager[MemoryFace]:
+        return self.memory_of(None if request.credential is None else request.credential.get_secret_value())
+
+    def _of_credentials(self, memory: MemoryFace | None) -> CredentialMemories | None:
+        """Return what opens memories; None if there is one already."""
+        settings = self._settings
+        if not settings.enable_memory:
+            return None
+        is_apart = settings.memory_storage is StorageKind.MCP
+        if is_apart and memory is not None:
+            raise InvalidInput(field="memory", problem="is given beside memory_storage mcp, which opens its own")
+        if not is_apart and memory is None:
+            raise InvalidInput(field="memory", problem="is required: open one, or set memory_storage to mcp")
+        return CredentialMemories(settings.storage_url, clock=self._clock, ids=self._ids) if is_apart else None
+
+    @asynccontextmanager
+    async def _record(
+        self, session_id: str | None, conversation: str | None, credential: str | None
+    ) -> AsyncGenerator["turn_record.TurnRecord"]:
         scope = self._scope_of(self._settings.memory_project, session_id, conversation)
-        return turn_record.TurnRecord(self._session(scope), self._model, self._counting)
+        async with self.memory_of(credential) as memory:
+            yield turn_record.TurnRecord(self._session(memory, scope), self._model, self._counting)
 
-    def _session(self, scope: Scope) -> HookSession:
-        return HookSession(self._memory, scope, self._settings, self._clock)
+    def _session(self, memory: MemoryFace, scope: Scope) -> HookSession:
+        return HookSession(memory, scope, self._settings, self._clock)
 
     def _gate(self, request: BeforeTurn | AfterTurn) -> HookState | None:
         """Return why there is no memory for a turn; None if there is."""
@@ -238,6 +281,8 @@ class TurnHooks:
 
     def _scope(self, request: BeforeTurn | AfterTurn) -> Scope:
         session.checked_turn(request.turn_id)
+        if self._memories is not None and request.credential is None:
+            raise TurnInvalid(code=TurnCode.CREDENTIAL_REQUIRED, field="credential", problem="is required")
         project = request.project if request.project is not None else self._settings.memory_project
         return self._scope_of(project, request.session_id, request.conversation)
 
@@ -246,7 +291,7 @@ class TurnHooks:
         if session_id is not None:
             space = session.space_of(project, session.checked_session(session_id))
             return Scope(space=space, project=project, conversation=conversation)
-        own = self._memory.scope
+        own = None if self._memory is None else self._memory.scope
         if own is None:
             raise TurnInvalid(code=TurnCode.SESSION_ID_REQUIRED, field="session_id", problem="is required")
         return own if conversation is None else own.model_copy(update={"conversation": conversation})
