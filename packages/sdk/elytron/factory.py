@@ -114,8 +114,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
                 when_missing=self._when_missing,
                 api_key=self._api_key,
             )
-            lasts = address.path is not None or address.url is not None
-            storing = Storing.AS_THEY_GROW if lasts else Storing.AT_THE_END
+            storing = Storing.AS_THEY_GROW if store.capabilities.durable else Storing.AT_THE_END
             return await self._started(self._context(await bounded(store, capacity), address.engine, storing, capacity))
         capacity = self._profile.capacity
         store = await bounded(self._store, capacity)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from elytron_core import limits
 from elytron_core.errors import LimitExceeded, NotFound, StoreClosed
 from elytron_core.ids import SpaceId
+from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabilities
 from elytron_core.ports.store import (
     Action,
     Batch,
@@ -64,12 +65,19 @@ class _Space:
         return Erased(documents=documents, blobs=blobs, entries_scrubbed=len(named), sequence=self.ledger.last)
 
 
+CAPABILITIES = StoreCapabilities(durable=False, single_writer=True, erasure=ErasurePromise.NO_BYTE, ttl=True)
+
+
 class MemoryStore:
     """A store that lives and dies with this object. No call waits, so each is one step of the event loop."""
 
     def __init__(self) -> None:
         self._spaces: dict[SpaceId, _Space] = {}
         self._closed = False
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return CAPABILITIES
 
     async def commit(self, batch: Batch, /) -> Committed:
         self._require_open()

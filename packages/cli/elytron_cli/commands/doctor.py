@@ -17,6 +17,7 @@ from elytron_cli.tables import common as tables_common
 from elytron_core.contracts.admin.inspection import MemoryInspectionReport, MemoryInspectionRequest, StoreCheck
 from elytron_core.errors import ElytronError, StoreMissing
 from elytron_core.model import Value
+from elytron_core.planes.knowledge.profiles import StoreCapabilities
 
 _LIBRARIES = ("pydantic", "numpy", "cryptography", "click")
 
@@ -35,6 +36,7 @@ class StoreReport(Value):
 
     state: Literal["sound", "damaged", "absent", "refused"]
     engine: str | None = None
+    capabilities: StoreCapabilities | None = None
     check: StoreCheck | None = None
     error_key: str | None = None
     reason: str = ""
@@ -105,7 +107,9 @@ async def _store(found: Settings) -> StoreReport:
         return _refused(refused.rejected)
     check = report.store_check
     sound = check is not None and check.ok
-    return StoreReport(state="sound" if sound else "damaged", engine=report.engine, check=check)
+    return StoreReport(
+        state="sound" if sound else "damaged", engine=report.engine, capabilities=report.store, check=check
+    )
 
 
 def _refused(rejected: Rejected) -> StoreReport:
@@ -117,4 +121,5 @@ def _sqlite_line(sqlite: SqliteReport) -> str:
 
 
 def _store_line(store: StoreReport) -> str:
-    return "  ".join(part for part in (store.state, store.engine or "", store.reason) if part)
+    able = tables_common.promised(store.capabilities) if store.capabilities is not None else ""
+    return "  ".join(part for part in (store.state, store.engine or "", able, store.reason) if part)

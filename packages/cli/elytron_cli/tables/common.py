@@ -10,6 +10,7 @@ from elytron_core.contracts.conversation.projection import MemoryProjectionRepor
 from elytron_core.contracts.knowledge.control import MemoryControlReport, MemoryHistoryReport, MemoryListReport
 from elytron_core.contracts.knowledge.recall import RecallHit
 from elytron_core.planes.evidence import Trust
+from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabilities
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -118,6 +119,7 @@ def inspected(console: "Console", report: MemoryInspectionReport, /) -> None:
         {
             "space": report.space if report.exists else f"{report.space} (nothing is stored yet)",
             "engine": report.engine,
+            "store": promised(report.store),
             "journal": str(report.sequence),
             "documents": ", ".join(f"{count} {name}" for name, count in report.documents.items() if count),
             "from": when(report.first_at),
@@ -145,6 +147,16 @@ def inspected(console: "Console", report: MemoryInspectionReport, /) -> None:
             console.print(f"  {problem.damage}: {line(problem.what)}{aside}", soft_wrap=True)
     if report.journal_account is not None:
         console.print(f"journal: {accounted(report.journal_account)}", soft_wrap=True)
+
+
+def promised(store: StoreCapabilities, /) -> str:
+    """Return what a store can promise, in words."""
+    kept = "durable" if store.durable else "gone when it is closed"
+    writers = "one writer" if store.single_writer else "many writers"
+    left = (
+        "erasure leaves no byte" if store.erasure is ErasurePromise.NO_BYTE else "erasure as the server's store does it"
+    )
+    return ", ".join((kept, writers, left, *(["sealed"] if store.sealed else [])))
 
 
 def accounted(account: JournalAccount, /) -> str:

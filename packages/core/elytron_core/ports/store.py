@@ -22,6 +22,7 @@ from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ids import SpaceId
 from elytron_core.names import require_name
+from elytron_core.planes.knowledge.profiles import StoreCapabilities
 
 _COLLECTION = re.compile(r"[a-z][a-z_]{0,31}")
 _KEY = re.compile(r"[0-9a-f][0-9a-f.-]{0,95}")
@@ -211,6 +212,11 @@ class CheckReport:
 
 class Store(Protocol):
     """Ordered documents, a journal and blobs, per memory space."""
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        """What the store can promise; the same as long as it is open."""
+        ...
 
     async def commit(self, batch: Batch, /) -> Committed:
         """Apply `batch` as a whole or not at all; it is durable when this returns.

@@ -9,6 +9,7 @@ from elytron_replay.comparison.json_diff import below
 
 MAY_DIFFER: Mapping[str, str] = {
     "engine": "the store's own name (inspect)",
+    "store": "what the store can promise (inspect)",
     "size_bytes": "an archive's size on disk (export)",
     "index_bytes": "what the index happens to hold in memory (inspect)",
     "checkpoints_written": "a store that was opened again writes them anew (recover, close)",

@@ -10,7 +10,8 @@
         @pytest.fixture
         async def second(self, ...) -> AsyncIterator[Store]: ...  # SecondHandleSuite: another handle on that store
 
-A store that cannot do the latter two leaves their suites out. Needs pytest and anyio's plugin, nothing else.
+A store leaves out the suite of what its `capabilities` do not declare: `durable`, and many writers.
+Needs pytest and anyio's plugin, nothing else.
 """
 
 import pytest

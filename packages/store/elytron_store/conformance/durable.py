@@ -1,11 +1,13 @@
 """Claims on what a store still knows after it was closed and opened again."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 from elytron_core import limits
 from elytron_core.errors import IdempotencyConflict, NotFound
+from elytron_core.planes.knowledge.profiles import ErasurePromise
 from elytron_core.ports.store import Committed, Document, Erasure, Idempotency, Put, Store
 from elytron_store.conformance.examples import (
     ADA,
@@ -27,11 +29,20 @@ from elytron_store.conformance.examples import (
 Reopen = Callable[[], Awaitable[Store]]
 """Closes the store of the fixture `store` and opens it again; the fixtures close what it returns."""
 
+
+def _holds(folder: Path, secret: bytes) -> bool:
+    """Tell whether a file beneath `folder` holds `secret`."""
+    return any(secret in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
 ONCE = batch(Put(fact(1), b"one", 0), idempotency=Idempotency(key="k", digest="d", answer=b"answer"))
 
 
 class ReopenSuite(Claims):
-    """For durable stores: give the fixture `reopen` beside `store`."""
+    """For durable stores: give the fixture `reopen` beside `store`, whose files are beneath `tmp_path`."""
+
+    async def test_it_declares_that_it_is_durable(self, store: Store) -> None:
+        assert store.capabilities.durable
 
     async def test_everything_acknowledged_is_there_after_reopening(self, store: Store, reopen: Reopen) -> None:
         await store.commit(batch(*(Put(fact(number), b"%d" % number, 0) for number in range(20))))
@@ -58,6 +69,15 @@ class ReopenSuite(Claims):
             await blob(again, "aa"),
             await again.check(),
         ) == before
+
+    async def test_no_byte_of_what_was_erased_is_left(self, store: Store, tmp_path: Path) -> None:
+        secret = b"a secret that is erased"
+        await store.commit(batch(Put(fact(1), secret, 0), Put(fact(2), b"two", 0)))
+        await write_blob(store, "aa", secret)
+        assert store.capabilities.erasure is ErasurePromise.NO_BYTE
+        assert _holds(tmp_path, secret) is not store.capabilities.sealed
+        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),), blobs=("aa",)))
+        assert not _holds(tmp_path, secret)
 
     async def test_sequences_go_on_where_they_stood(self, store: Store, reopen: Reopen) -> None:
         await put(store, fact(1))

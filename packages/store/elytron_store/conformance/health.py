@@ -53,6 +53,9 @@ class HealthClaims(Claims):
     async def test_a_new_store_is_healthy_and_empty(self, store: Store) -> None:
         assert await store.check() == CheckReport(spaces=0, documents=0, entries=0, blobs=0)
 
+    async def test_a_store_that_ends_with_its_handle_has_no_other_writer(self, store: Store) -> None:
+        assert store.capabilities.durable or store.capabilities.single_writer
+
     async def test_a_check_counts_what_is_there_and_finds_nothing(self, store: Store) -> None:
         await fill(store)
         report = await store.check()

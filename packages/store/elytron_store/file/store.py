@@ -11,6 +11,7 @@ from elytron_core import limits
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import StoreClosed, StoreCorrupt
 from elytron_core.ids import SpaceId
+from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabilities
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
@@ -40,6 +41,8 @@ T = TypeVar("T")
 _THREADS = 8
 _SPACES_HELD = 1_024
 """Of so many spaces a handle remembers where everything lies; others are read again at their next use."""
+
+CAPABILITIES = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True)
 
 
 class FileStore:
@@ -98,6 +101,10 @@ class FileStore:
     async def note_opening(self, at: Instant, /) -> None:
         """Have the store say that it was opened at `at`, and sweep out what died before."""
         await asyncio.to_thread(file_folder.note, self._where, at=at, busy_wait_s=self._busy_wait_s)
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return CAPABILITIES
 
     async def commit(self, batch: Batch, /) -> Committed:
         self._require_open()

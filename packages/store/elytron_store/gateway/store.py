@@ -12,6 +12,7 @@ from elytron_core.errors import ElytronError, InvalidInput, MissingExtra, StoreC
 from elytron_core.errors.from_wire import error_of
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
+from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabilities
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
@@ -41,6 +42,9 @@ class Told(Value):
     code: str
     detail: str = ""
     details: dict[str, str | int] = {}
+
+
+CAPABILITIES = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.OF_SERVER, ttl=True)
 
 
 class GatewayStore:
@@ -73,6 +77,10 @@ class GatewayStore:
         self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return CAPABILITIES
 
     async def commit(self, batch: Batch, /) -> Committed:
         validate(batch)

@@ -6,6 +6,7 @@ from typing import Self, TypeVar
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import Conflict, IdempotencyConflict, KeyDestroyed, NotFound
 from elytron_core.ids import Ids, SpaceId
+from elytron_core.planes.knowledge.profiles import StoreCapabilities
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.store import (
     Batch,
@@ -64,6 +65,11 @@ class SealedStore:
     def identity(self) -> str:
         """Return the random identity of the store, which is bound into each of its wrapped keys."""
         return self._keyring.wrapping.identity
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        """What the inner store can promise, sealed."""
+        return self._inner.capabilities.model_copy(update={"sealed": True})
 
     async def commit(self, batch: Batch, /) -> Committed:
         """Apply `batch` as the port says; raises KeyDestroyed, KeyMissing and SealBroken too.

@@ -11,6 +11,7 @@ from elytron_core import limits
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import StoreClosed, StoreFailed, StoreFull, StoreReadOnly, StoreUnavailable
 from elytron_core.ids import SpaceId
+from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabilities
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
@@ -40,6 +41,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _READERS = 2
+
+CAPABILITIES = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True)
 
 
 class SqliteStore:
@@ -136,6 +139,10 @@ class SqliteStore:
             raise
         writer = Writer(connection, clock=clock, access=access, refused=way.refused)
         return cls(writer, beside, watch, clock=clock, access=access)
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return CAPABILITIES
 
     async def commit(self, batch: Batch, /) -> Committed:
         self._require_open()

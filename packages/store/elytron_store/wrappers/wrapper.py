@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 
 from elytron_core.ids import SpaceId
+from elytron_core.planes.knowledge.profiles import StoreCapabilities
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
@@ -26,6 +27,10 @@ class PassingStore:
     def inner(self) -> Store:
         """Return the store beneath."""
         return self._inner
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return self._inner.capabilities
 
     async def commit(self, batch: Batch, /) -> Committed:
         return await self._inner.commit(batch)

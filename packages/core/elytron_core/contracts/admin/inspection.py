@@ -19,6 +19,7 @@ from elytron_core.contracts.tools import AgentToolRegistryReport
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge.profiles import StoreCapabilities
 from elytron_core.scope import Name
 
 HEAD: Final = re.compile(r"([0-9]{1,15})\.([0-9a-f]{32})\.([0-9a-f]{32})")
@@ -117,6 +118,8 @@ class MemoryInspectionReport(Value):
     space: str
     exists: bool
     engine: str
+    store: StoreCapabilities
+    """What the store can promise."""
     sequence: int
     documents: dict[str, int]
     planes: dict[Plane, int] = {}

@@ -39,6 +39,29 @@ class StoreCapacity(Value):
     """All documents together, as a snapshot of the store would hold them."""
 
 
+class ErasurePromise(StrEnum):
+    """What is left of erased bytes when an erasure returns."""
+
+    NO_BYTE = "no_byte"
+    """Nothing, in no file of the store and no remains."""
+    OF_SERVER = "of_server"
+    """What the store of the server leaves, where the bytes are."""
+
+
+class StoreCapabilities(Value):
+    """What a store can promise beyond the rules that hold for all."""
+
+    durable: bool
+    """Committed documents outlive the handle."""
+    single_writer: bool
+    """No other process commits to it: nothing of others has to be looked for."""
+    erasure: ErasurePromise
+    ttl: bool
+    """A document whose time is over can be taken away for good."""
+    sealed: bool = False
+    """Bodies and blobs are encrypted before the engine sees them."""
+
+
 class TranscriptGovernanceBudget(Value):
     """How much of a transcript one report may show. It cuts lists; it never shows what a view hides."""
 

@@ -73,6 +73,7 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
         space=scope.space,
         exists=seen.exists,
         engine=ctx.engine,
+        store=ctx.store.capabilities,
         sequence=seen.events.count,
         documents=dict(sorted(seen.counts.items())),
         planes=by_plane(seen.counts),

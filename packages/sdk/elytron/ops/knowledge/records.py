@@ -40,7 +40,7 @@ from elytron_core.ports.store import Action, Document, Ref
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
-_NO_CLOCK = "an embedded profile has no clock that a time to live could rely on: leave ttl_s out"
+_NO_TTL = "this store or profile cannot keep a time to live: leave ttl_s out"
 _PRIVATE = "names a private record: ask with include_private"
 
 
@@ -51,8 +51,8 @@ async def put_record(ctx: OperationContext, request: RecordPutRequest, /) -> Rec
     Raises PreconditionFailed if the record has another version than the expected one, Unsupported for a time to live
     in a profile that cannot keep it.
     """
-    if request.ttl_s is not None and ctx.profile.is_esp:
-        raise Unsupported(_NO_CLOCK)
+    if request.ttl_s is not None and (ctx.profile.is_esp or not ctx.store.capabilities.ttl):
+        raise Unsupported(_NO_TTL)
     scope = ctx.scope_of(request)
 
     async def plan(space: SpaceRecord) -> Settled[RecordPutReport]:
