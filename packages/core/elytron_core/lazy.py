@@ -1,21 +1,40 @@
-"""Packages whose names are loaded when they are first used."""
+"""Packages whose names are loaded when they are first used.
 
+The stub beside the `__init__` of such a package is its one list of public names: type checkers read it, and so does
+`exports`.
+"""
+
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from pkgutil import get_data
 
 from elytron_core.gc_pause import Uncollected, settle
 
+_EXPORT = re.compile(r"^from (\S+) import (?:\(\s+)?(\w+) as \2\b", re.MULTILINE)
 
-def loading(package: str, homes: Mapping[str, str], /) -> Callable[[str], object]:
-    """Return the `__getattr__` of `package`: each name comes from its home and then stays in the package.
 
-    `homes` are modules with the names that each gives, apart by spaces.
+def exports(package: str, /) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return the `__getattr__` and `__dir__` of `package`: each name comes from its home and then stays in the package.
+
+    Homes are as the package's `__init__.pyi` has them, a line "from home import name as name" each.
     """
-    home_of = {name: home for home, names in homes.items() for name in names.split()}
+
+    @cache
+    def homes() -> dict[str, str]:
+        stub = get_data(package, "__init__.pyi")
+        assert stub is not None  # loaders that read modules read what is beside them
+        return {name: home for home, name in _EXPORT.findall(stub.decode())}
+
+    def names() -> list[str]:
+        return sorted(homes(), key=lambda name: (0 if name.isupper() else 1 if name[:1].isupper() else 2, name))
 
     def load(name: str) -> object:
-        home = home_of.get(name)
+        if name == "__all__":
+            return names()
+        home = None if name.startswith("__") else homes().get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         # What modules define stays: looking through it again and again takes a tenth of their loading.
@@ -25,4 +44,4 @@ def loading(package: str, homes: Mapping[str, str], /) -> Callable[[str], object
         setattr(sys.modules[package], name, value)
         return value
 
-    return load
+    return load, names

@@ -1,0 +1,16 @@
+from elytron_models.address import ModelAddress as ModelAddress
+from elytron_models.address import address_of as address_of
+from elytron_models.address import key_of as key_of
+from elytron_models.answer import ModelAnswer as ModelAnswer
+from elytron_models.answer import answer_of as answer_of
+from elytron_models.answer import ask as ask
+from elytron_models.client import DIALECTS as DIALECTS
+from elytron_models.client import ModelClient as ModelClient
+from elytron_models.client import Structuring as Structuring
+from elytron_models.client import open_model as open_model
+from elytron_models.failures import error_of as error_of
+from elytron_models.stream_parser import StreamParser as StreamParser
+from elytron_models.stream_parser import parse as parse
+from elytron_models.structured_answer import StructuredAnswer as StructuredAnswer
+from elytron_models.structured_answer import ask_for as ask_for
+from elytron_models.text_model import TextModel as TextModel

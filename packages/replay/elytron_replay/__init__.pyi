@@ -1,0 +1,14 @@
+from elytron_replay.fixture import Fixture as Fixture
+from elytron_replay.fixture import load as load
+from elytron_replay.gates.coverage_gate import GateReport as GateReport
+from elytron_replay.gates.coverage_gate import gate as gate
+from elytron_replay.gates.quality_gate import WallReport as WallReport
+from elytron_replay.gates.quality_gate import render_wall as render_wall
+from elytron_replay.gates.quality_gate import run_wall as run_wall
+from elytron_replay.matrix import MatrixReport as MatrixReport
+from elytron_replay.matrix import record as record
+from elytron_replay.matrix import run_matrix as run_matrix
+from elytron_replay.report_text import render as render
+from elytron_replay.report_text import render_gate as render_gate
+from elytron_replay.runner import Outcome as Outcome
+from elytron_replay.runner import run_fixture as run_fixture

@@ -1,0 +1,7 @@
+from elytron.embedding.endpoint import OpenAIEmbedder as OpenAIEmbedder
+from elytron.embedding.fastembed import FastembedEmbedder as FastembedEmbedder
+from elytron.embedding.local import LocalEmbedder as LocalEmbedder
+from elytron.embedding.model2vec import Model2VecEmbedder as Model2VecEmbedder
+from elytron.embedding.model_files import KeptModel as KeptModel
+from elytron.embedding.model_files import kept_models as kept_models
+from elytron.embedding.model_files import model_folder as model_folder
