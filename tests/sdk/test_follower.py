@@ -1,7 +1,7 @@
 """Following a journal: in order, without gaps, from any place, across processes and erasures."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import get_args
 
@@ -9,13 +9,14 @@ import pytest
 
 import elytron
 from elytron import MemoryEraseRequest, MemoryForgetRequest, MemoryRuntime
+from elytron.journal.compaction import compact
 from elytron.journal.follower import Journals, pages
 from elytron.journal.notifier import AnnouncingStore, inner
 from elytron_core import limits
 from elytron_core.contracts.admin.events import EventAction, Gap, GapReason, JournalEvent
 from elytron_core.errors import StoreClosed
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, JournalEntry
+from elytron_core.ports.store import Action
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -161,17 +162,29 @@ class TestGaps:
         assert gap == Gap(space="ada", reason=GapReason.RETENTION, first=3, last=6)
         assert sequences(events) == [7, 8, 9, 10, 11]
 
-    async def test_entries_that_a_store_no_longer_has_are_a_gap(self, memory: MemoryRuntime) -> None:
-        await memory.add(["one", "two", "three"])
-
-        class Cut(Journals):
-            async def read(self, space: SpaceId, after: int, limit: int, /) -> Sequence[JournalEntry]:
-                return await super().read(space, max(after, 2), limit)
-
-        gap, event = await taken(Cut(memory.context.store, memory.context.commits), "1", 2)
-        assert gap == Gap(space="ada", reason=GapReason.COMPACTED, first=2, last=2)
+    @pytest.mark.parametrize("place", ["0", "1", "3"])
+    async def test_entries_that_were_compacted_are_a_gap(self, memory: MemoryRuntime, place: str) -> None:
+        written = await memory.add(["one", "two", "three"])
+        await memory.erase(MemoryEraseRequest(ids=written.ids))
+        await compact(memory.context.store, ADA)
+        last = (await memory.inspect()).sequence
+        *before, gap, event = await taken(journals(memory), place, 3 if place == "0" else 2)
+        assert sequences(before) == ([1] if place == "0" else [])
+        assert gap == Gap(space="ada", reason=GapReason.COMPACTED, first=max(2, int(place) + 1), last=last - 1)
         assert isinstance(event, JournalEvent)
-        assert event.sequence == 3
+        assert event.sequence == last
+
+    async def test_who_stood_where_entries_were_compacted_goes_on_behind_them(self, memory: MemoryRuntime) -> None:
+        written = await memory.add(["one", "two", "three"])
+        reader = journals(memory).follow(ADA)
+        await reader.begin("3")
+        await memory.erase(MemoryEraseRequest(ids=written.ids))
+        await compact(memory.context.store, ADA)
+        last = (await memory.inspect()).sequence
+        assert await reader.read() == Gap(space="ada", reason=GapReason.COMPACTED, first=4, last=last - 1)
+        behind = await reader.read()
+        assert not isinstance(behind, Gap)
+        assert [event.sequence for event in behind] == [last]
 
 
 async def test_a_closed_store_ends_the_stream(path: str) -> None:

@@ -224,9 +224,13 @@ async def test_no_flipped_bit_of_the_schema_passes_for_anything_but_damage(path:
                 store = await SqliteStore.open(path, clock=CLOCK)
             except StoreCorrupt:
                 continue
-            harmless.append(at)
-            assert len(await documents(store)) == 3
-            await store.close()
+            try:
+                assert len(await documents(store)) == 3
+                harmless.append(at)
+            except StoreCorrupt:
+                continue  # the page of a table or index, where the schema says that it begins
+            finally:
+                await store.close()
     # What is left are bytes of the page that no table's definition uses.
     assert len(harmless) < 150
 

@@ -1,6 +1,7 @@
 """What a profile's hard limits do: stores are bounded, texts beyond them refused whole, blocks built smaller."""
 
 from elytron.indexing.checkpoint_store import CHECKPOINT
+from elytron.journal.compaction import compact
 from elytron_core.contracts.scope_fields import Clip, ClipReason
 from elytron_core.errors import LimitExceeded, Unsupported
 from elytron_core.planes.knowledge.profiles import Profile, StoreCapacity
@@ -28,7 +29,7 @@ async def bounded(store: Store, capacity: StoreCapacity | None, /) -> Store:
     if capacity is None:
         return store
     try:
-        return await QuotaStore.open(store, capacity, collections=COLLECTIONS, blobs=(CHECKPOINT,))
+        return await QuotaStore.open(store, capacity, collections=COLLECTIONS, blobs=(CHECKPOINT,), compactor=compact)
     except BaseException:
         await store.close()
         raise

@@ -141,7 +141,7 @@ class Stage(Generic[Body]):
 
     def lay(self, batch: Batch, /) -> Committed:
         """Lay `batch` over what is known, as the next in order; return what it will be answered."""
-        first, self.last = self.last + 1, self.last + len(batch.entries)
+        first, self.last = self.last + 1, self.last + sum(entry.covers for entry in batch.entries)
         for put in batch.puts:
             self._revisions[put.ref] = put.expects + 1
         for delete in batch.deletes:

@@ -22,6 +22,10 @@ MEMO_HELD_S = 0.002
 MEMO_HELD_SHARE = 0.01
 """So long, and while a row is read, documents that may lie on a disk hold the event loop before a thread reads them;
 once a disk was waited for so long, no more than this share of the time."""
+IDLE_SHARE = 4
+IDLE_LEAST = 64
+"""A bounded store has journals compacted once entries that tell of nothing are this part of the events it may hold, and
+so many at the least."""
 WAL_BYTES = 64 * 1024 * 1024
 CHECKPOINT_BYTES = 16 * 1024 * 1024
 """How much a WAL keeps when it is begun anew, and from what size on commits move it into the database file."""

@@ -1,6 +1,8 @@
 """The memory engine: everything the port promises but durability. For tests, evaluation and throw-away sessions."""
 
+from bisect import bisect_right
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from dataclasses import replace
 
 from elytron_core import limits
 from elytron_core.errors import LimitExceeded, NotFound, StoreClosed
@@ -16,9 +18,12 @@ from elytron_core.ports.store import (
     Erasure,
     JournalEntry,
     Ref,
+    Run,
+    numbered,
     validate,
 )
 from elytron_store import document_checks
+from elytron_store.journal import compaction
 from elytron_store.ledger import Answered, Held, Ledger, Stage
 
 
@@ -38,10 +43,8 @@ class _Space:
         stage.require_expected(batch)
         self.ledger.forget_before(batch.at)
         committed = stage.lay(batch)
+        self.journal.extend(numbered(batch, after=self.ledger.last))
         self.ledger.last = committed.last
-        for sequence, entry in enumerate(batch.entries, committed.first):
-            at = batch.at if entry.at is None else entry.at
-            self.journal.append(JournalEntry(sequence, at, entry.action, entry.ref, entry.digest))
         for put in batch.puts:
             self.ledger.put(put.ref, Held(put.expects + 1, bytes(put.body)))
         for delete in batch.deletes:
@@ -58,11 +61,14 @@ class _Space:
         blobs = sum(self.blobs.pop(key, None) is not None for key in set(erasure.blobs))
         named = [place for place, entry in enumerate(self.journal) if entry.ref in refs and entry.digest]
         for place in named:
-            entry = self.journal[place]
-            self.journal[place] = JournalEntry(entry.sequence, entry.at, entry.action, entry.ref, "")
+            self.journal[place] = replace(self.journal[place], digest="")
         self.ledger.last += 1
         self.journal.append(JournalEntry(self.ledger.last, erasure.at, Action.ERASE, document_checks.ERASURE_REF, ""))
         return Erased(documents=documents, blobs=blobs, entries_scrubbed=len(named), sequence=self.ledger.last)
+
+    def behind(self, sequence: int, limit: int, /) -> list[JournalEntry]:
+        start = bisect_right(self.journal, sequence, key=lambda entry: entry.sequence)
+        return self.journal[start : start + limit]
 
 
 CAPABILITIES = StoreCapabilities(durable=False, single_writer=True, erasure=ErasurePromise.NO_BYTE, ttl=True)
@@ -116,7 +122,16 @@ class MemoryStore:
         self._require_open()
         document_checks.require_journal(space, after=after, limit=limit)
         known = self._spaces.get(space)
-        return [] if known is None else known.journal[after : after + limit]
+        return [] if known is None else known.behind(after, limit)
+
+    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
+        self._require_open()
+        compaction.require_runs(space, runs)
+        known = self._spaces.get(space) or _Space()
+        kept = list(compaction.compacted(known.journal, runs))
+        gone = len(known.journal) - len(kept)
+        known.journal = kept
+        return gone
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
         self._require_open()

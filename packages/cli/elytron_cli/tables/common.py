@@ -162,9 +162,13 @@ def promised(store: StoreCapabilities, /) -> str:
 def accounted(account: JournalAccount, /) -> str:
     """Return what comparing documents with their journal showed, in words."""
     told = f"{account.told} documents as it last told of them"
+    gone = f"; {account.compacted} entries that told of nothing are compacted" if account.compacted else ""
     if account.ok:
-        return told
-    return f"{account.told - account.altered} of {told}, {account.altered} NOT, {account.missing} not there"
+        return told + gone
+    made_up = f", {account.unproven} runs of entries TAKEN AWAY" if account.unproven else ""
+    return (
+        f"{account.told - account.altered} of {told}, {account.altered} NOT, {account.missing} not there{made_up}{gone}"
+    )
 
 
 def replayed(console: "Console", report: MemoryReplayReport, /) -> None:

@@ -3,7 +3,8 @@
 Rules that hold for every store:
 
 - A batch is applied whole or not at all, and is durable when `commit` returns (the memory engine: visible).
-- Journal sequences of a space are gapless, start at 1 and are given inside the commit; order comes from them.
+- Journal sequences of a space start at 1 and are given inside the commit; order comes from them. Each is one entry's,
+  or lies in the run that one entry stands for since a compaction (`JournalEntry.covers`): so there is no gap untold.
 - A document's revision is 1 when it appears and grows by one with each put. Each put and delete names the revision
   that it replaces (0: the document must be absent), so nobody overwrites what he has not seen.
 - Several handles and processes may share one store; each reads what was acknowledged anywhere.
@@ -12,7 +13,7 @@ Rules that hold for every store:
 """
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -86,24 +87,52 @@ class Require:
 class Entry:
     """What the journal will say of one change. `digest` is keyed by the space's secret; never content.
 
-    `at` is the batch's, unless the entry names its own: a restored journal keeps its times.
+    `at` is the batch's, unless the entry names its own: a restored journal keeps its times. It also keeps its places:
+    `covers` is above 1 for what stood there in place of a compacted run.
     """
 
     action: Action
     ref: Ref
     digest: str = ""
     at: Instant | None = None
+    covers: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """An entry as kept: its place in the space's order and when it was committed."""
+    """An entry as kept: its place in the space's order and when it was committed.
+
+    `covers` says for how many sequences it stands, its own the last of them: 1, or more where a compaction left one
+    entry for a run of them.
+    """
 
     sequence: int
     at: Instant
     action: Action
     ref: Ref
     digest: str
+    covers: int = 1
+
+    @property
+    def first(self) -> int:
+        """Return the first sequence that it stands for."""
+        return self.sequence - self.covers + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The entries from sequence `first` to `last`, which tell of nothing any more.
+
+    The entry in their place bears `digest`; it is an ERASE of `COMPACTION_REF`, at the moment of the last one.
+    """
+
+    first: int
+    last: int
+    digest: str = ""
+
+
+COMPACTION_REF = Ref("compaction", "0")
+"""What the entry of a compacted run names: it says that there were entries, not of what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +280,15 @@ class Store(Protocol):
         """Return up to `limit` entries behind sequence `after`, in order; empty for an unknown space."""
         ...
 
+    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
+        """Leave one entry in place of each of `runs`, all or none; return how many entries are gone.
+
+        No document, blob or other entry changes, and no entry is added. Each run is of whole entries without a digest,
+        or of such that stand for compacted ones; runs come in order. A run that is compacted already in this way is
+        no error. Raises Conflict where the journal is another.
+        """
+        ...
+
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
         """Return up to `limit` spaces that hold anything, each once, in one stable order; `after` continues."""
         ...
@@ -288,8 +326,7 @@ class Store(Protocol):
 def validate(batch: Batch, /) -> None:
     """Raise InvalidInput or LimitExceeded unless `batch` keeps the port's rules; every engine calls this first."""
     require_space(batch.space)
-    if not batch.entries:
-        raise InvalidInput(field="entries", problem="are missing: every batch leaves a journal entry")
+    _require_entries(batch.entries)
     changes = len(batch.puts) + len(batch.deletes) + len(batch.requires) + len(batch.entries)
     if changes > limits.BATCH_CHANGES + batch.sealed:
         raise LimitExceeded(what="changes in a batch", limit=limits.BATCH_CHANGES, found=changes)
@@ -316,6 +353,21 @@ def validate(batch: Batch, /) -> None:
             require_ref(ref)
     if batch.idempotency is not None:
         require_name(batch.idempotency.key, field="idempotency key", limit=limits.IDEMPOTENCY_KEY_CHARS)
+
+
+def _require_entries(entries: Sequence[Entry]) -> None:
+    if not entries:
+        raise InvalidInput(field="entries", problem="are missing: every batch leaves a journal entry")
+    if any(entry.covers < 1 for entry in entries):
+        raise InvalidInput(field="covers", problem="is below 1")
+
+
+def numbered(batch: Batch, /, *, after: int) -> Iterator[JournalEntry]:
+    """Yield the entries of `batch` as a journal keeps them that ends at sequence `after`."""
+    for entry in batch.entries:
+        after += entry.covers
+        at = batch.at if entry.at is None else entry.at
+        yield JournalEntry(after, at, entry.action, entry.ref, entry.digest, entry.covers)
 
 
 def require_ref(ref: Ref, /) -> None:

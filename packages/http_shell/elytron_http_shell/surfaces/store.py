@@ -53,6 +53,7 @@ def store_surfaces(entrance: Entrance, /) -> Iterable[Surface]:
         (wire.GET, _get, Access.MEMBER),
         (wire.SCAN, _scan, Access.MEMBER),
         (wire.JOURNAL, _journal, Access.MEMBER),
+        (wire.COMPACT, _compact, Access.MEMBER),
         (wire.SPACES, _spaces, Access.MEMBER),
         (wire.ERASE, _erase, Access.MEMBER),
         (wire.CHECK, _check, Access.OPERATOR),
@@ -108,6 +109,10 @@ async def _scan(store: Store, principal: Principal, call: wire.ScanCall) -> Wire
 async def _journal(store: Store, principal: Principal, call: wire.JournalCall) -> Wire:
     entries = await store.journal(_own(principal, call.space), after=call.after, limit=call.limit)
     return wire.JournalAnswer(entries=tuple(entries))
+
+
+async def _compact(store: Store, principal: Principal, call: wire.CompactCall) -> Wire:
+    return wire.CompactAnswer(entries=await store.compact(_own(principal, call.space), call.runs))
 
 
 async def _spaces(store: Store, principal: Principal, call: wire.SpacesCall) -> Wire:

@@ -20,7 +20,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, VectorSet, check_of
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.models import Embedder
-from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, JournalEntry, Put, Ref, Require
+from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Put, Ref, Require, numbered
 
 DOCUMENTS_AT_ONCE = 64
 
@@ -184,10 +184,8 @@ async def commit(
     """Commit documents of vectors, tell the fold of them, and return their last sequence. Raises Conflict."""
     batch = Batch(space=space, at=ctx.clock.now(), entries=tuple(entries), puts=tuple(puts), requires=tuple(requires))
     committed = await ctx.store.commit(batch)
-    last = entries[-1]
-    ctx.folds.feed(
-        space, Fed(committed.first, JournalEntry(committed.last, batch.at, last.action, last.ref, last.digest), written)
-    )
+    *_, mark = numbered(batch, after=committed.first - 1)
+    ctx.folds.feed(space, Fed(committed.first, mark, written))
     return committed.last
 
 

@@ -96,6 +96,8 @@ class _Journal:
 
     def add(self, entry: JournalEntry, /) -> None:
         self.last_at = max(self.last_at, entry.at)
+        if entry.covers > 1:
+            return  # of what it stands for nothing is known, nor whether bytes were removed
         if entry.action is Action.ERASE:
             self.removed = entry.sequence
         elif entry.ref.collection not in PLANES:

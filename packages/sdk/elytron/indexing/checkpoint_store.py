@@ -78,7 +78,8 @@ async def read(store: Store, space: SpaceId, analyser: Analyser, /) -> tuple[Spa
     if index is None or index.watermark == 0:
         return None
     entries = await store.journal(space, after=index.watermark - 1, limit=1)
-    return (index, entries[0]) if entries else None
+    is_there = bool(entries) and (entries[0].sequence, entries[0].covers) == (index.watermark, 1)
+    return (index, entries[0]) if is_there else None
 
 
 def _some(pieces: Iterator[bytes]) -> bytes:

@@ -296,7 +296,7 @@ class Folds:
             elif entries:
                 # No document that was erased by now is read from here on.
                 held.clean = entries[-1].sequence if is_all else await end_of(self._store, space, PAGE)
-            await catching_up.at(after, after + len(entries), is_all=is_all)
+            await catching_up.at(after, entries[-1].sequence if entries else after, is_all=is_all)
             if not entries:
                 return held
             await self._apply(space, held.index, entries)

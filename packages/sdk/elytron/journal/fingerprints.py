@@ -43,11 +43,15 @@ class EventFingerprint:
     def __init__(self) -> None:
         self._state = hashlib.sha256()
         self.count = 0
+        self.sequence = 0
+        """Of the last entry."""
 
     def add(self, entry: JournalEntry, /) -> None:
-        line = f"{entry.sequence}|{entry.at}|{entry.action}|{entry.ref.collection}|{entry.ref.key}|{entry.digest}\n"
-        self._state.update(line.encode())
+        line = f"{entry.sequence}|{entry.at}|{entry.action}|{entry.ref.collection}|{entry.ref.key}|{entry.digest}"
+        covered = f"|{entry.covers}" if entry.covers > 1 else ""
+        self._state.update(f"{line}{covered}\n".encode())
         self.count += 1
+        self.sequence = entry.sequence
 
     def hexdigest(self) -> str:
         return self._state.hexdigest()

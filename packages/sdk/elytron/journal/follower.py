@@ -6,6 +6,7 @@ Each reader has his own place. This runtime's commits wake him at once; other pr
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from itertools import takewhile
 
 from elytron.journal.notifier import Commits
 from elytron_core import limits
@@ -45,10 +46,11 @@ class Follower:
         if sequence == 0:
             return await self._skip_backlog(0)
         found = await self._journals.read(self._space, sequence - 1, 1)
+        if found and found[0].covers > 1 and found[0].first <= sequence:
+            self._mark = found[0]
+            return _compacted(self._space, found[0], behind=sequence)
         if not found or (at is not None and max(found[0].at, 0) != at):
             return Gap(space=self._space, reason=GapReason.ERASED, first=1, last=sequence)
-        if found[0].sequence != sequence:
-            return Gap(space=self._space, reason=GapReason.COMPACTED, first=sequence + 1, last=found[0].sequence - 1)
         self._mark = found[0]
         return await self._skip_backlog(sequence)
 
@@ -60,7 +62,7 @@ class Follower:
         assert last is not None
         begin = last.sequence - limits.EVENTS_BACKLOG
         (self._mark,) = await self._journals.read(self._space, begin - 1, 1)
-        return Gap(space=self._space, reason=GapReason.RETENTION, first=sequence + 1, last=begin)
+        return Gap(space=self._space, reason=GapReason.RETENTION, first=sequence + 1, last=self._mark.sequence)
 
     async def next(self) -> Sequence[JournalEvent] | Gap:
         """Return what comes behind the reader's place, waiting for it; or the gap that opened there."""
@@ -76,16 +78,22 @@ class Follower:
         mark = self._mark
         page = await self._journals.read(self._space, mark.sequence - 1 if mark is not None else 0, limits.EVENTS_PAGE)
         if mark is not None:
+            if page and page[0].covers > 1 and page[0].first <= mark.sequence and page[0] != mark:
+                self._mark = page[0]
+                return _compacted(self._space, page[0], behind=mark.sequence)
             if not page or (page[0].sequence, page[0].at) != (mark.sequence, mark.at):
                 self._mark = None
                 return Gap(space=self._space, reason=GapReason.ERASED, first=1, last=mark.sequence)
             # It may have lost its digest to an erasure; the place is the same.
             self._mark = page[0]
             page = page[1:]
-        if not page:
-            return ()
-        self._mark = page[-1]
-        return tuple(event_of(self._space, entry) for entry in page)
+        if page and page[0].covers > 1:
+            self._mark = page[0]
+            return _compacted(self._space, page[0], behind=page[0].first - 1)
+        told = tuple(takewhile(lambda entry: entry.covers == 1, page))
+        if told:
+            self._mark = told[-1]
+        return tuple(event_of(self._space, entry) for entry in told)
 
 
 class Journals:
@@ -179,6 +187,12 @@ def event_of(space: SpaceId, entry: JournalEntry, /) -> JournalEvent:
         conversation=entry.ref.key.partition(".")[0] if entry.ref.collection in OF_A_CONVERSATION else None,
         digest=entry.digest,
     )
+
+
+def _compacted(space: SpaceId, run: JournalEntry, *, behind: int) -> Gap:
+    """Return the gap of a reader who stood at `behind` when the entries of `run` went."""
+    first = min(max(behind + 1, run.first), run.sequence)
+    return Gap(space=space, reason=GapReason.COMPACTED, first=first, last=run.sequence)
 
 
 def _id(entry: JournalEntry) -> EventId:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from elytron.journal.entry_sums import MODULUS, EntrySums
 from elytron.journal.fingerprints import documents
 from elytron.state.space_records import REF
 from elytron_core.contracts.admin.inspection import HeadStanding, JournalAccount
@@ -18,30 +19,43 @@ class HeadChain:
     """The head of a journal whose entries are added in order, and what it was where a `kept` head ends."""
 
     def __init__(self, record: SpaceRecord, kept: Head | None = None, /) -> None:
-        self._order = record.chain(b"journal order", size=DIGEST_BYTES)
-        self._content = record.chain(b"journal content", size=DIGEST_BYTES)
+        self._record = record
+        self._sums = EntrySums(record)
+        self._order = self._content = 0
         self._kept = kept
         self._then: Head | None = None
+        self._is_compacted = False
         self._sequence = 0
         self._stand()
 
     def add(self, entry: JournalEntry, /) -> None:
         """Go on by one entry."""
-        place = f"{entry.sequence}|{entry.at}|{entry.action}|{entry.ref.collection}|{entry.ref.key}\n"
-        self._order.update(place.encode())
-        self._content.update(f"{place}{entry.digest}\n".encode())
+        self._order = (self._order + self._sums.order_of(entry)) % MODULUS
+        self._content = (self._content + self._sums.content_of(entry)) % MODULUS
         self._sequence = entry.sequence
+        if self._kept is not None and entry.first <= self._kept.sequence < entry.sequence:
+            self._is_compacted = self._sums.run_sum(entry) is not None
         self._stand()
 
     @property
     def head(self) -> Head:
         """Return the head of what was added."""
-        return Head(self._sequence, self._order.hexdigest(), self._content.hexdigest())
+        return Head(
+            self._sequence, self._told(b"journal head", self._order), self._told(b"journal told", self._content)
+        )
 
     @property
     def standing(self) -> HeadStanding | None:
         """Return how what was added stands to the kept head; None where there is none."""
-        return standing_of(self._kept, self.head, self._then) if self._kept is not None else None
+        if self._kept is None:
+            return None
+        return standing_of(self._kept, self.head, self._then, is_compacted=self._is_compacted)
+
+    def _told(self, purpose: bytes, total: int) -> str:
+        # A head that is shown tells nothing of the sums, by which a run could be made up.
+        chain = self._record.chain(purpose, size=DIGEST_BYTES)
+        chain.update(f"{self._sequence}|{total}".encode())
+        return chain.hexdigest()
 
     def _stand(self) -> None:
         if self._kept is not None and self._sequence == self._kept.sequence:
@@ -59,8 +73,14 @@ class Account:
     _told: dict[Ref, str] = field(default_factory=dict[Ref, str])
     _altered: set[Ref] = field(default_factory=set[Ref])
     _met: int = 0
+    _compacted: int = 0
+    _unproven: int = 0
 
     def tell(self, entry: JournalEntry, /) -> None:
+        if entry.covers > 1:
+            self._compacted += entry.covers - 1
+            self._unproven += EntrySums(self.record).run_sum(entry) is None
+            return
         # The space's record is made once: what else names it is an event that changed no document.
         is_event = entry.ref == REF and entry.action is not Action.LIFECYCLE
         if entry.ref.collection not in BESIDE and not is_event:
@@ -82,7 +102,13 @@ class Account:
     def report(self, walked: Collection[str], /) -> JournalAccount:
         """Return what became of the documents in the collections that were `walked`."""
         missing = sum(1 for ref, digest in self._told.items() if digest and ref.collection in walked)
-        return JournalAccount(told=self._met, altered=len(self._altered), missing=missing)
+        return JournalAccount(
+            told=self._met,
+            altered=len(self._altered),
+            missing=missing,
+            compacted=self._compacted,
+            unproven=self._unproven,
+        )
 
 
 class VerifiedSpace(Value):

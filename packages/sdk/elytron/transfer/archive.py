@@ -123,7 +123,7 @@ class ArchiveWriter:
             "collection": entry.ref.collection,
             "key": entry.ref.key,
             "digest": entry.digest,
-        }
+        } | ({"covers": entry.covers} if entry.covers > 1 else {})
         self._journal.add(_dump(line))
 
     def blob(self, key: str, /) -> BlobWriter:
@@ -233,13 +233,15 @@ class ArchiveReader:
 
     def entries(self) -> Iterator[JournalEntry]:
         """Yield the journal entries in their order."""
+        sequence = 0
         for number, line in self._lines(JOURNAL):
             try:
                 entry = _entry(line)
             except (KeyError, TypeError, ValueError, ElytronError):
                 raise self._bad(f"holds no journal entry in {JOURNAL}", number) from None
-            if entry.sequence != number:
+            if entry.covers < 1 or entry.first != sequence + 1:
                 raise self._bad(f"skips a sequence in {JOURNAL}", number)
+            sequence = entry.sequence
             yield entry
 
     def blob(self, key: str, /) -> Iterator[bytes]:
@@ -337,12 +339,13 @@ def _document(line: dict[str, Any]) -> Document:
 
 
 def _entry(line: dict[str, Any]) -> JournalEntry:
-    if line.keys() != {"sequence", "at", "action", "collection", "key", "digest"}:
+    if line.keys() - {"covers"} != {"sequence", "at", "action", "collection", "key", "digest"}:
         raise ValueError
     ref = Ref(str(line["collection"]), str(line["key"]))
     require_ref(ref)
     at = Instant(int(line["at"]))
-    return JournalEntry(int(line["sequence"]), at, Action(line["action"]), ref, str(line["digest"]))
+    covers = int(line.get("covers", 1))
+    return JournalEntry(int(line["sequence"]), at, Action(line["action"]), ref, str(line["digest"]), covers)
 
 
 def _dump(value: Any) -> bytes:

@@ -29,6 +29,8 @@ class CopiedSpace(Value):
     space: str
     documents: int
     entries: int
+    sequence: int
+    """Of its last entry."""
     blobs: int
     state_fingerprint: str
     event_fingerprint: str
@@ -117,7 +119,7 @@ async def _copy(source: Store, target: Store, space: SpaceId, *, own: str) -> Co
         async for key, chunks in _files(source, space):
             await target.write_blob(space, key, chunks)
 
-    (last,) = await source.journal(space, after=sent.entries - 1, limit=1)
+    (last,) = await source.journal(space, after=sent.sequence - 1, limit=1)
     try:
         await take_over(target, space, at=last.at)
         await fill(target, _batches(source, space, sent, count), count=count, own=own, files=files)
@@ -148,13 +150,13 @@ async def _batches(source: Store, space: SpaceId, sent: CopiedSpace, count: int)
         yield Batch(
             space=space,
             at=lines[-1].at,
-            entries=tuple(Entry(line.action, line.ref, line.digest, line.at) for line in lines),
+            entries=tuple(Entry(line.action, line.ref, line.digest, line.at, line.covers) for line in lines),
             puts=tuple(Put(document.ref, document.body, 0) for document in kept),
         )
 
 
 async def _has_grown(source: Store, space: SpaceId, sent: CopiedSpace) -> bool:
-    return bool(await source.journal(space, after=sent.entries, limit=1))
+    return bool(await source.journal(space, after=sent.sequence, limit=1))
 
 
 def _changed(space: SpaceId) -> SpaceInUse:
@@ -215,6 +217,7 @@ async def _told(store: Store, space: SpaceId) -> CopiedSpace:
         space=space,
         documents=state.count,
         entries=events.count,
+        sequence=events.sequence,
         blobs=blobs,
         state_fingerprint=state.hexdigest(),
         event_fingerprint=events.hexdigest(),

@@ -14,6 +14,7 @@ from elytron.state.conversation_heads import Heads
 from elytron.state.space_records import REF, Spaces
 from elytron.transcript.evidence import with_founded_citations
 from elytron.transfer.archive import DOCUMENTS, JOURNAL, ArchiveReader
+from elytron.transfer.known_memories import erased_here, turns_here
 from elytron.transfer.rehearsal import RehearsalStore
 from elytron.transfer.renamed_turns import RenamedTurns, TurnSource
 from elytron.transfer.space_fill import BATCH, fill, take_over
@@ -40,7 +41,6 @@ from elytron_core.planes.conversation import transcript
 from elytron_core.planes.knowledge import long_term, procedural, records
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.policy.admission.source_trust import as_claims
-from elytron_core.ports import store_pages
 from elytron_core.ports.store import Batch, Document, Entry, JournalEntry, Put, Ref
 from elytron_core.scope import ConversationKey, Scope
 from elytron_store.wrappers.quota import QuotaStore
@@ -54,7 +54,6 @@ _TAKEN = (
     "was written to or restored by somebody else meanwhile, and this restore left nothing there: "
     "look at what it holds now"
 )
-_BROUGHT = frozenset({transcript.TURNS, long_term.FACTS, procedural.SKILLS, records.RECORDS})
 _KEPT = frozenset({Outcome.STORED, Outcome.UPDATED})
 
 
@@ -161,7 +160,7 @@ async def _batches(space: SpaceId, reader: ArchiveReader, record: Document) -> A
 
 
 def _entry(line: JournalEntry) -> Entry:
-    return Entry(line.action, line.ref, line.digest, line.at)
+    return Entry(line.action, line.ref, line.digest, line.at, line.covers)
 
 
 async def bootstrap(
@@ -175,7 +174,7 @@ async def bootstrap(
     stored, if a bounded store has no room for all of it.
     """
     _survey(reader)
-    known = await _known_turns(ctx, scope, reader) | await _erased_here(ctx, scope, reader)
+    known = await turns_here(ctx, scope, reader) | await erased_here(ctx, scope, reader)
     bounded = inner(ctx.store)
     if isinstance(bounded, QuotaStore) and not dry_run:
         # Several batches are no one batch: whether all of them fit is known before the first.
@@ -261,28 +260,6 @@ async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteReque
             return await write_skills(ctx, scope, request, await with_founded_citations(ctx, scope.space, skills))
         case _:
             raise AssertionError(clean.kind)
-
-
-async def _known_turns(ctx: OperationContext, scope: Scope, reader: ArchiveReader) -> set[Ref]:
-    """Return which of the archive's turns this very space holds: keyed tags never meet by chance."""
-    turns = [document.ref for document in reader.documents() if document.ref.collection == transcript.TURNS]
-    return await _present(ctx, scope, turns)
-
-
-async def _erased_here(ctx: OperationContext, scope: Scope, reader: ArchiveReader) -> set[Ref]:
-    """Return what of the archive this very space once held and holds no more: its journal still names it."""
-    brought = {document.ref for document in reader.documents() if document.ref.collection in _BROUGHT}
-    told = store_pages.entries(ctx.store, scope.space)
-    named = {entry.ref async for entry in told if entry.ref in brought}
-    return named - await _present(ctx, scope, sorted(named))
-
-
-async def _present(ctx: OperationContext, scope: Scope, refs: Sequence[Ref]) -> set[Ref]:
-    present: set[Ref] = set()
-    for start in range(0, len(refs), BATCH):
-        found = await ctx.store.get(scope.space, refs[start : start + BATCH])
-        present |= {document.ref for document in found if document is not None}
-    return present
 
 
 def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> Iterator[_Told]:

@@ -16,7 +16,7 @@ from elytron_core.errors import Conflict, IdempotencyConflict
 from elytron_core.ids import SpaceId
 from elytron_core.model import Vouched
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, JournalEntry, Ref, Require
+from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, Ref, Require, numbered
 
 _REPORTS = Vouched(MemoryWriteReport, "space", "decisions", "sequence", "changed")
 
@@ -83,8 +83,7 @@ async def commit(
 
 def _tell_fold(ctx: OperationContext, batch: Batch, planned: Planned, committed: Committed) -> None:
     """Let the index of the space take in what was committed, and have vectors made of it."""
-    last = batch.entries[-1]
-    mark = JournalEntry(committed.last, batch.at, last.action, last.ref, last.digest)
+    *_, mark = numbered(batch, after=committed.first - 1)
     if not planned.changes.deletes:  # what goes is left to the journal
         ctx.folds.feed(batch.space, Fed(committed.first, mark, planned.changes.folded))
     nudge(ctx, batch.space)

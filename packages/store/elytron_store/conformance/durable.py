@@ -8,7 +8,7 @@ import pytest
 from elytron_core import limits
 from elytron_core.errors import IdempotencyConflict, NotFound
 from elytron_core.planes.knowledge.profiles import ErasurePromise
-from elytron_core.ports.store import Committed, Document, Erasure, Idempotency, Put, Store
+from elytron_core.ports.store import Committed, Document, Erasure, Idempotency, Put, Run, Store
 from elytron_store.conformance.examples import (
     ADA,
     AT,
@@ -109,6 +109,15 @@ class ReopenSuite(Claims):
         with pytest.raises(NotFound):
             await blob(again, "aa")
         assert await put(again, fact(1)) == Committed(4, 4)
+
+    async def test_a_compacted_journal_is_as_it_was(self, store: Store, reopen: Reopen) -> None:
+        await store.commit(batch(*(Put(fact(number), b"", 0) for number in range(5))))
+        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1), fact(2))))
+        await store.compact(ADA, [Run(2, 3, "sum")])
+        before = await journal(store), await store.check()
+        again = await reopen()
+        assert (await journal(again), await again.check()) == before
+        assert await put(again, fact(9)) == Committed(7, 7)
 
     async def test_an_erased_space_stays_erased(self, store: Store, reopen: Reopen) -> None:
         await store.commit(ONCE)

@@ -2,6 +2,7 @@
 
 from elytron_store.conformance.blobs import BlobClaims
 from elytron_store.conformance.commits import CommitClaims
+from elytron_store.conformance.compaction import CompactionClaims
 from elytron_store.conformance.concurrency import ConcurrencyClaims
 from elytron_store.conformance.erasure import ErasureClaims
 from elytron_store.conformance.health import HealthClaims
@@ -17,6 +18,7 @@ class StoreSuite(
     IdempotencyClaims,
     BlobClaims,
     ErasureClaims,
+    CompactionClaims,
     HealthClaims,
     ConcurrencyClaims,
 ):

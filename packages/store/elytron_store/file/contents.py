@@ -31,6 +31,7 @@ class Contents:
         self.ledger = Ledger[Span]()
         self.holes: list[Hole] = []
         self.dead_bytes = 0
+        self.entries = 0
         self._firsts = array("Q")
         self._offsets = array("Q")
 
@@ -54,7 +55,8 @@ class Contents:
         if record.entries:
             self._firsts.append(record.first)
             self._offsets.append(block.offset)
-            self.ledger.last = record.first + len(record.entries) - 1
+            self.ledger.last = record.last
+            self.entries += len(record.entries)
         for kept, at in frame.bodies(block):
             match kept:
                 case KeptDocument():
@@ -88,11 +90,13 @@ class Contents:
                     return page
                 if entry.sequence <= after:
                     continue
-                if entry.sequence != after + len(page) + 1:
-                    raise StoreCorrupt(what=f"the journal behind sequence {after + len(page)}")
+                # The first may stand for a run in which `after` lies.
+                if entry.first > after + 1:
+                    raise StoreCorrupt(what=f"the journal behind sequence {after}")
                 page.append(entry)
+                after = entry.sequence
         if self.holes and len(page) < limit and self.holes[-1].start >= (self._offsets[-1] if self._offsets else 0):
-            raise StoreCorrupt(what=f"the journal behind sequence {after + len(page)}")
+            raise StoreCorrupt(what=f"the journal behind sequence {after}")
         return page
 
     def _blocks_from(self, log: Log, sequence: int) -> Iterator[Block]:
@@ -131,5 +135,7 @@ def read_sealed(log: Log, span: Span, /) -> bytes:
 
 def entries_of(block: Block, /) -> Iterator[JournalEntry]:
     """Walk the journal entries that a frame holds."""
-    for sequence, kept in enumerate(block.record.entries, block.record.first):
-        yield JournalEntry(sequence, kept.at, kept.action, Ref(kept.collection, kept.key), kept.digest)
+    sequence = block.record.first - 1
+    for kept in block.record.entries:
+        sequence += kept.covers
+        yield JournalEntry(sequence, kept.at, kept.action, Ref(kept.collection, kept.key), kept.digest, kept.covers)

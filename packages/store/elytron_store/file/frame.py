@@ -54,6 +54,7 @@ class KeptEntry(NamedTuple):
     collection: str
     key: str
     digest: str
+    covers: int = 1
 
 
 class KeptAnswer(NamedTuple):
@@ -75,6 +76,11 @@ class Record(BaseModel):
     first: int = 0
     entries: tuple[KeptEntry, ...] = ()
     answers: tuple[KeptAnswer, ...] = ()
+
+    @property
+    def last(self) -> int:
+        """The last sequence of the entries, `first - 1` where there are none."""
+        return self.first - 1 + sum(kept.covers for kept in self.entries)
 
     @property
     def bodies_bytes(self) -> int:

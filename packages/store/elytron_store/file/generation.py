@@ -11,7 +11,7 @@ from typing import NamedTuple
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Committed, Entry, Erasure, JournalEntry, Ref
+from elytron_core.ports.store import Action, Batch, Committed, Entry, Erasure, JournalEntry, Ref, Run
 from elytron_store import document_checks
 from elytron_store.file import frame
 from elytron_store.file.contents import Contents, Span, entries_of, read_answer, read_sealed
@@ -19,6 +19,7 @@ from elytron_store.file.disk import places
 from elytron_store.file.frame import Block, KeptAnswer, KeptDocument, KeptEntry, Record
 from elytron_store.file.log import Hole, Log
 from elytron_store.group_commit import Outcome
+from elytron_store.journal import compaction
 from elytron_store.ledger import Stage
 
 _FRAME_BODIES_BYTES = 1024 * 1024
@@ -26,7 +27,8 @@ _FRAME_ITEMS = 1_000
 LOST_REF = Ref("lost", "0")
 """What an entry names that holds the place of one lost to damage."""
 
-Rewrite = Callable[[JournalEntry], JournalEntry]
+Rewrite = Callable[[Iterator[JournalEntry]], Iterable[JournalEntry]]
+"""What becomes of a journal on its way to a new generation."""
 
 
 class Frame(NamedTuple):
@@ -133,7 +135,7 @@ def write_new(path: Path, space: SpaceId, frames: Iterable[Frame], /, *, instead
 
 
 def snapshot(log: Log, contents: Contents, /, *, without: frozenset[Ref], rewrite: Rewrite) -> Iterator[Frame]:
-    """Yield frames that hold all of `contents` but the documents `without`, with each journal entry rewritten.
+    """Yield frames that hold all of `contents` but the documents `without`, with the journal rewritten.
 
     Bodies are carried over with their checksums, so damage stays what it is. Lost entries leave placeholders.
     """
@@ -150,19 +152,19 @@ def snapshot(log: Log, contents: Contents, /, *, without: frozenset[Ref], rewrit
 
 def entries_frame(first: int, entries: Iterable[JournalEntry], /) -> Frame:
     """Return a frame of journal entries alone."""
-    kept = tuple(KeptEntry(entry.at, entry.action, *entry.ref, entry.digest) for entry in entries)
+    kept = tuple(KeptEntry(entry.at, entry.action, *entry.ref, entry.digest, entry.covers) for entry in entries)
     return Frame(Record(first=first, entries=kept), ())
 
 
 def _journal_frames(log: Log, contents: Contents, rewrite: Rewrite) -> Iterator[Frame]:
     some: list[JournalEntry] = []
-    for entry in _gapless(log.frames(frame.HEADER_BYTES, contents.end)):
-        some.append(rewrite(entry))
+    for entry in rewrite(_gapless(log.frames(frame.HEADER_BYTES, contents.end))):
+        some.append(entry)
         if len(some) == _FRAME_ITEMS:
-            yield entries_frame(some[0].sequence, some)
+            yield entries_frame(some[0].first, some)
             some.clear()
     if some:
-        yield entries_frame(some[0].sequence, some)
+        yield entries_frame(some[0].first, some)
 
 
 def _gapless(found: Iterable[Block | Hole]) -> Iterator[JournalEntry]:
@@ -171,7 +173,7 @@ def _gapless(found: Iterable[Block | Hole]) -> Iterator[JournalEntry]:
         if isinstance(block, Hole):
             continue
         for entry in entries_of(block):
-            for lost in range(wanted, entry.sequence):
+            for lost in range(wanted, entry.first):
                 yield lost_entry(lost, entry.at)
             yield entry
             wanted = entry.sequence + 1
@@ -217,11 +219,26 @@ class Scrub:
         self.count = 0
         self._refs = refs
 
-    def __call__(self, entry: JournalEntry, /) -> JournalEntry:
-        if entry.ref not in self._refs or not entry.digest:
-            return entry
-        self.count += 1
-        return replace(entry, digest="")
+    def __call__(self, entries: Iterable[JournalEntry], /) -> Iterator[JournalEntry]:
+        for entry in entries:
+            if entry.ref in self._refs and entry.digest:
+                self.count += 1
+                yield replace(entry, digest="")
+            else:
+                yield entry
+
+
+class Compacted:
+    """Puts one entry in place of each of `runs`, and counts what is left. Raises Conflict."""
+
+    def __init__(self, runs: Sequence[Run], /) -> None:
+        self.count = 0
+        self._runs = runs
+
+    def __call__(self, entries: Iterable[JournalEntry], /) -> Iterator[JournalEntry]:
+        for entry in compaction.compacted(entries, self._runs):
+            self.count += 1
+            yield entry
 
 
 class Left(NamedTuple):
@@ -267,7 +284,7 @@ def judge(batches: Sequence[Batch], contents: Contents, log: Log | None, /) -> t
 
 
 def _kept(entry: Entry, at: Instant) -> KeptEntry:
-    return KeptEntry(at if entry.at is None else entry.at, entry.action, *entry.ref, entry.digest)
+    return KeptEntry(at if entry.at is None else entry.at, entry.action, *entry.ref, entry.digest, entry.covers)
 
 
 def _frame_of(batch: Batch, committed: Committed) -> Frame:

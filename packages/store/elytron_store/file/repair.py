@@ -126,8 +126,8 @@ def examine_log(log: Log, findings: Findings, /) -> None:
         if not log.has_both_copies(found):
             troubles.append(Trouble(Damage.JOURNAL_ENTRY, f"one copy of the record at {found.offset}", content=False))
         for entry in entries_of(found):
-            if entry.sequence != wanted:
-                lost = f"journal entries {wanted} to {entry.sequence - 1}"
+            if entry.first != wanted:
+                lost = f"journal entries {wanted} to {entry.first - 1}"
                 troubles.append(Trouble(Damage.JOURNAL_GAP, lost, content=False))
             wanted = entry.sequence + 1
             findings.entries += 1
@@ -173,7 +173,7 @@ def mended(log: Log, /) -> tuple[Sequence[tuple[str, bytes]], Iterator[Frame]]:
         label = quarantine.stretch_label(answered.answer.at, log.header.salt)
         pieces.append((label, read_sealed(log, answered.answer)))
         contents.ledger.drop(answered.key)
-    return pieces, generation.snapshot(log, contents, without=frozenset(), rewrite=lambda entry: entry)
+    return pieces, generation.snapshot(log, contents, without=frozenset(), rewrite=iter)
 
 
 def _broken_documents(log: Log, contents: Contents) -> Iterator[Broken]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from elytron_core.errors import StoreBusy, StoreCorrupt, StoreFailed
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Batch, Document, Erased, Erasure, JournalEntry, Ref
+from elytron_core.ports.store import Batch, Document, Erased, Erasure, JournalEntry, Ref, Run
 from elytron_store.file import blobs, generation
 from elytron_store.file.blobs import BlobWriter
 from elytron_store.file.contents import Contents, read_document
@@ -20,6 +20,7 @@ from elytron_store.file.disk.places import Places
 from elytron_store.file.generation import Frame
 from elytron_store.file.log import Log
 from elytron_store.group_commit import Outcome
+from elytron_store.journal import compaction
 from elytron_store.path_probe import is_folder, is_there
 
 
@@ -113,12 +114,25 @@ class FileSpace:
                 removed = self._remove_blobs(set(erasure.blobs))
                 return self._erase_documents(view, erasure, removed)
 
+    def compact_journal(self, runs: Sequence[Run], /) -> int:
+        """Leave one journal entry in place of each of `runs`; return how many are gone. Raises Conflict."""
+        with self._writing("compacting the journal"), self._viewing() as view:
+            if view is None:
+                for run in runs:
+                    raise compaction.conflict(run)
+                return 0
+            view.contents.require_complete()
+            left = generation.Compacted(runs)
+            frames = generation.snapshot(view.log, view.contents, without=frozenset(), rewrite=left)
+            self._write_new(frames, instead_of=view.log)
+            return view.contents.entries - left.count
+
     def compact(self) -> None:
         """Rewrite the log without what nobody can ask for any more, if that is worth it."""
         self.wants_compaction = False
         with self._writing("compacting"), self._viewing() as view:
             if view is not None and view.contents.wants_compaction:
-                kept = generation.snapshot(view.log, view.contents, without=frozenset(), rewrite=lambda entry: entry)
+                kept = generation.snapshot(view.log, view.contents, without=frozenset(), rewrite=iter)
                 self._write_new(kept, instead_of=view.log)
 
     def _append(self, view: View, frames: Sequence[Frame]) -> None:
@@ -152,7 +166,7 @@ class FileSpace:
         try:
             with self._viewing() as view:
                 if view is not None:
-                    documents, entries = len(view.contents.ledger), view.contents.ledger.last
+                    documents, entries = len(view.contents.ledger), view.contents.entries
         except StoreCorrupt:
             pass  # a log that cannot be read any more can still be erased, uncounted
         removed = len(blobs.keys(self._where, self.name))

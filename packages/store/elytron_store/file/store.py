@@ -22,6 +22,7 @@ from elytron_core.ports.store import (
     JournalEntry,
     Problem,
     Ref,
+    Run,
     validate,
 )
 from elytron_store import document_checks
@@ -34,6 +35,7 @@ from elytron_store.file.disk.places import Places, folder_name
 from elytron_store.file.log import Log
 from elytron_store.file.space import FileSpace
 from elytron_store.group_commit import GroupCommitter, Work
+from elytron_store.journal import compaction
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -137,6 +139,11 @@ class FileStore:
         self._require_open()
         document_checks.require_journal(space, after=after, limit=limit)
         return await self._run(self._space(space).journal, after=after, limit=limit)
+
+    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
+        self._require_open()
+        compaction.require_runs(space, runs)
+        return await self._run(self._space(space).compact_journal, runs)
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
         """Return spaces in the order of their digests; one whose header is lost is named by `check` alone."""

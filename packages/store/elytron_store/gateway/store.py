@@ -22,10 +22,12 @@ from elytron_core.ports.store import (
     Erasure,
     JournalEntry,
     Ref,
+    Run,
     validate,
 )
 from elytron_store import document_checks
 from elytron_store.gateway import wire
+from elytron_store.journal import compaction
 
 if TYPE_CHECKING:
     import httpx
@@ -110,6 +112,10 @@ class GatewayStore:
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         document_checks.require_journal(space, after=after, limit=limit)
         return (await self._call(wire.JOURNAL, wire.JournalCall(space=space, after=after, limit=limit))).entries
+
+    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
+        compaction.require_runs(space, runs)
+        return (await self._call(wire.COMPACT, wire.CompactCall(space=space, runs=tuple(runs)))).entries
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
         document_checks.require_limit(limit, most=limits.SCAN_MAX)

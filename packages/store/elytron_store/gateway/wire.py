@@ -17,6 +17,7 @@ from elytron_core.ports.store import (
     Erasure,
     JournalEntry,
     Ref,
+    Run,
 )
 
 AnswerT = TypeVar("AnswerT", bound=Value)
@@ -73,6 +74,15 @@ class JournalAnswer(Wire):
     entries: tuple[JournalEntry, ...]
 
 
+class CompactCall(Wire):
+    space: SpaceId
+    runs: tuple[Run, ...]
+
+
+class CompactAnswer(Wire):
+    entries: int
+
+
 class SpacesCall(Wire):
     after: str = ""
     limit: int
@@ -116,6 +126,7 @@ COMMIT = Route("commit", CommitCall, CommitAnswer)
 GET = Route("get", GetCall, GetAnswer)
 SCAN = Route("scan", ScanCall, ScanAnswer)
 JOURNAL = Route("journal", JournalCall, JournalAnswer)
+COMPACT = Route("compact", CompactCall, CompactAnswer)
 SPACES = Route("spaces", SpacesCall, SpacesAnswer)
 ERASE = Route("erase", EraseCall, EraseAnswer)
 CHECK = Route("check", HealthCall, HealthAnswer)

@@ -8,13 +8,14 @@ from typing import TypeVar
 
 from elytron_core.errors import ElytronError, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Batch, Committed, Damage, Document, Erased, Erasure, Ref
+from elytron_core.ports.store import Batch, Committed, Damage, Document, Erased, Erasure, Ref, Run
 from elytron_store import limits as store_limits
 from elytron_store.file import generation
 from elytron_store.file.contents import Contents, read_document
 from elytron_store.file.disk import quarantine
 from elytron_store.file.repair import Findings, Trouble, examine_log, mended
 from elytron_store.group_commit import Outcome
+from elytron_store.journal import compaction
 from elytron_store.mcp.blob_files import BlobFiles
 from elytron_store.mcp.pieces import Pieces
 from elytron_store.mcp.shard_log import ShardLog, Shared, View
@@ -91,6 +92,19 @@ class SpaceLog:
             blobs = sum([await self.blobs.remove(key) for key in set(erasure.blobs)])
             return Erased(documents=left.documents, blobs=blobs, entries_scrubbed=scrub.count, sequence=left.sequence)
 
+    async def compact_journal(self, runs: Sequence[Run], /) -> int:
+        """Leave one journal entry in place of each of `runs`; return how many are gone. Raises Conflict."""
+        async with self._writing():
+            view = self._log.view
+            if view is None:
+                for run in runs:
+                    raise compaction.conflict(run)
+                return 0
+            view.contents.require_complete()
+            left = generation.Compacted(runs)
+            await self._log.write_new(generation.snapshot(*view, without=frozenset(), rewrite=left))
+            return view.contents.entries - left.count
+
     async def examine(self) -> Findings | None:
         """Read everything on the server anew; return what was found, None if there is no such space."""
         async with self._turn:
@@ -133,7 +147,7 @@ class SpaceLog:
             blobs = await self.blobs.clear()
             if view is None and self._takeover:
                 return Erased(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
-            documents, entries = (len(view.contents.ledger), view.contents.ledger.last) if view is not None else (0, 0)
+            documents, entries = (len(view.contents.ledger), view.contents.entries) if view is not None else (0, 0)
             await self._log.end()
             await self._shared.files.delete(self.folder, recursive=True)
             return Erased(documents=documents, blobs=blobs, entries_scrubbed=entries, sequence=0)
@@ -183,7 +197,7 @@ class SpaceLog:
         async with self._writing():
             if self._log.view is not None:
                 log, contents = self._log.view
-                kept = generation.snapshot(log, contents, without=frozenset(), rewrite=lambda entry: entry)
+                kept = generation.snapshot(log, contents, without=frozenset(), rewrite=iter)
                 await self._log.write_new(kept)
 
     @asynccontextmanager

@@ -21,6 +21,7 @@ from elytron_core.ports.store import (
     JournalEntry,
     Problem,
     Ref,
+    Run,
     validate,
 )
 from elytron_store import document_checks, manifest
@@ -28,6 +29,7 @@ from elytron_store import limits as store_limits
 from elytron_store.file import frame
 from elytron_store.file.disk.places import folder_name
 from elytron_store.file.repair import Findings, report
+from elytron_store.journal import compaction
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest
 from elytron_store.mcp.lease import Lease
 from elytron_store.mcp.shard_log import Shared, read_text, standing
@@ -123,6 +125,11 @@ class McpStore:
         document_checks.require_journal(space, after=after, limit=limit)
         found = await self._reading(space)
         return await found.read(lambda view: view.contents.journal(view.log, after=after, limit=limit), otherwise=[])
+
+    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
+        self._require_open()
+        compaction.require_runs(space, runs)
+        return await (await self._reading(space)).compact_journal(runs)
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
         """Return spaces in the order of their digests; one whose header is lost is named by `check` alone."""

@@ -17,11 +17,13 @@ from elytron_core.ports.store import (
     Erasure,
     JournalEntry,
     Ref,
+    Run,
     Store,
     require_space,
     validate,
 )
 from elytron_store import document_checks
+from elytron_store.journal import compaction
 from elytron_store.sealed import blobs, destruction, inspection, rotation
 from elytron_store.sealed.cipher import DataKey
 from elytron_store.sealed.keyring import Keyring
@@ -131,6 +133,12 @@ class SealedStore:
         """Return a page of the journal as the port says; raises KeyDestroyed too."""
         _, found = await self._look(space, lambda inner: self._inner.journal(inner, after=after, limit=limit))
         return found
+
+    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
+        """Compact the journal as the port says; raises KeyDestroyed too."""
+        compaction.require_runs(space, runs)
+        vault = await self._vaults.find(space)
+        return await self._inner.compact(SpaceId(self._keyring.tag(space)) if vault is None else vault.inner, runs)
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
         """Return a page of the spaces by their real names, in the inner store's order of their tags.

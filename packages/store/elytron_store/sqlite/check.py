@@ -15,7 +15,9 @@ from elytron_store.sqlite.database.driver import ERRORS, Access, Raw
 from elytron_store.sqlite.database.schema import PAD
 
 _DOCUMENTS = 'SELECT space, collection, key, revision, body, "check" FROM documents'
-_ENTRIES = 'SELECT space, sequence, at, action, collection, key, digest, "check" FROM journal ORDER BY space, sequence'
+_ENTRIES = (
+    'SELECT space, sequence, at, action, collection, key, digest, covers, "check" FROM journal ORDER BY space, sequence'
+)
 _HEADS = 'SELECT space, sequence, "check" FROM heads'
 _BLOBS = 'SELECT space, key, upload, parts, size, "check" FROM blobs'
 _NUMBER = "(SELECT coalesce(max(number), 0) + 1 FROM quarantine WHERE space = ?)"
@@ -92,12 +94,13 @@ def _documents(raw: Raw, tally: _Tally) -> Iterator[Found]:
 
 def _journal(raw: Raw, tally: _Tally) -> Iterator[Found]:
     ends: dict[str, int] = {}
-    for space, sequence, at, action, collection, key, digest, check in raw.execute(_ENTRIES):
+    for space, sequence, at, action, collection, key, digest, covers, check in raw.execute(_ENTRIES):
         tally.entries += 1
-        expected = ends.get(space, 0) + 1
-        if sequence != expected:
-            yield Found(Problem(Damage.JOURNAL_GAP, SpaceId(space), f"journal entries {expected} to {sequence - 1}"))
-        if rows.check_of(space, sequence, at, action, collection, key, digest) != check:
+        end = ends.get(space, 0)
+        if sequence - covers != end:
+            lost = f"journal entries {end + 1} to {sequence - covers}"
+            yield Found(Problem(Damage.JOURNAL_GAP, SpaceId(space), lost))
+        if rows.check_of(space, sequence, at, action, collection, key, digest, covers) != check:
             yield Found(Problem(Damage.JOURNAL_ENTRY, SpaceId(space), f"journal entry {sequence}"))
         ends[space] = sequence
     for space, head, check in raw.execute(_HEADS):

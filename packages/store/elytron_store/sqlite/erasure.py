@@ -12,7 +12,7 @@ from elytron_store.sqlite.database.journal_rows import Appending
 from elytron_store.sqlite.database.schema import OF_SPACE, PAD, create_table, page_bytes
 
 _NAMED = (
-    "SELECT sequence, at, action, collection, key FROM journal "
+    "SELECT sequence, at, action, collection, key, covers FROM journal "
     "WHERE space = ? AND digest <> '' AND (collection, key) IN (VALUES {})"
 )
 _REFS_AT_ONCE = 5_000
@@ -103,8 +103,8 @@ def _scrub(raw: Raw, space: str, refs: Sequence[Ref]) -> int:
     raw.executemany(
         _SCRUB,
         [
-            (rows.check_of(space, sequence, at, action, collection, key, ""), space, sequence)
-            for sequence, at, action, collection, key in found
+            (rows.check_of(space, sequence, at, action, collection, key, "", covers), space, sequence)
+            for sequence, at, action, collection, key, covers in found
         ],
     )
     return len(found)

@@ -22,7 +22,7 @@ from elytron_core import limits
 from elytron_core.caches.lru import LruCache
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Batch, Committed, Document, JournalEntry, Ref
+from elytron_core.ports.store import Batch, Committed, Document, JournalEntry, Ref, numbered
 from elytron_store import document_checks
 from elytron_store import limits as store_limits
 from elytron_store.sqlite import reads
@@ -215,8 +215,7 @@ class Memo:
                 self._read[space, put.ref] = None
         if committed.replayed:
             return
-        last = batch.entries[-1]
-        mark = JournalEntry(committed.last, batch.at, last.action, last.ref, last.digest)
+        *_, mark = numbered(batch, after=committed.first - 1)
         stand = self._stands.get(space)
         if stand is None or stand.mark is None or stand.mark.sequence + 1 != committed.first:
             self._begin(space, mark, _UNKNOWN)

@@ -23,7 +23,7 @@ _EXACT = 16
 """So many documents have a statement for each number of them."""
 _BEHIND_ALL = "\U0010ffff"
 _JOURNAL = (
-    'SELECT sequence, at, action, collection, key, digest, "check" FROM journal '
+    'SELECT sequence, at, action, collection, key, digest, covers, "check" FROM journal '
     "WHERE space = ? AND sequence > ? ORDER BY sequence LIMIT ?"
 )
 _HEAD = "SELECT sequence FROM heads WHERE space = ?"

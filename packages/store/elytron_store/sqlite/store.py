@@ -21,14 +21,17 @@ from elytron_core.ports.store import (
     Erasure,
     JournalEntry,
     Ref,
+    Run,
     validate,
 )
 from elytron_store import document_checks
 from elytron_store import limits as store_limits
 from elytron_store.durability import Durability
+from elytron_store.journal import compaction
 from elytron_store.sqlite import blobs, reads, setup
 from elytron_store.sqlite import check as sqlite_check
 from elytron_store.sqlite import erasure as sqlite_erasure
+from elytron_store.sqlite.database import journal_rows
 from elytron_store.sqlite.database.connection import Connection
 from elytron_store.sqlite.database.driver import ERRORS, Access, Library, Raw, translate
 from elytron_store.sqlite.database.driver import library as default_library
@@ -209,6 +212,14 @@ class SqliteStore:
             entries = await self._read(reads.journal, space, after, limit)
             memo.keep_journal(version, look, entries)
         return entries
+
+    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
+        self._require_open()
+        compaction.require_runs(space, runs)
+        gone = await self._write(journal_rows.compact, self._access, space, runs)
+        if self._memo is not None:
+            self._memo.forget()
+        return gone
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
         self._require_open()

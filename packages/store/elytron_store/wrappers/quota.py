@@ -2,14 +2,15 @@
 
 It wraps any store. What is held is counted at opening and kept in step by this handle, so one process writes to a
 bounded store at a time. Reading and erasing are never refused, nor is what takes back: forgetting, ending keys.
-A journal entry counts as an event while it tells of something. One whose digest an erasure took counts for nothing, so
-that a device which erases what it reads runs for ever.
+A journal entry counts as an event while it tells of something. One that an erasure emptied counts for nothing, and such
+entries are compacted as they grow in number, so that a device which erases what it reads runs for ever.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from elytron_core.errors import Conflict, IdempotencyConflict, NotFound, StoreBudgetExceeded
+from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, NotFound, StoreBudgetExceeded
 from elytron_core.ids import SpaceId
 from elytron_core.planes.knowledge.profiles import StoreCapacity
 from elytron_core.ports import store_pages
@@ -17,17 +18,23 @@ from elytron_core.ports.store import (
     Batch,
     CheckReport,
     Committed,
+    Entry,
     Erased,
     Erasure,
+    JournalEntry,
     Ref,
     Require,
+    Run,
     Store,
     validate,
 )
+from elytron_store import limits as store_limits
 from elytron_store.wrappers.wrapper import PassingStore
 
 _NEVER = 1 << 40
 """A revision that no document has."""
+Compactor = Callable[[Store, SpaceId], Awaitable[int]]
+"""Compacts the journal of a space in a store; returns how many entries are gone."""
 
 
 @dataclass(slots=True)
@@ -40,6 +47,8 @@ class Usage:
     blob_bytes: int = 0
     sizes: dict[SpaceId, dict[Ref, int]] = field(default_factory=dict[SpaceId, dict[Ref, int]])
     journals: dict[SpaceId, int] = field(default_factory=dict[SpaceId, int])
+    idle: dict[SpaceId, int] = field(default_factory=dict[SpaceId, int])
+    """Entries that tell of nothing, since the last compaction."""
     blobs: dict[tuple[SpaceId, str], int] = field(default_factory=dict[tuple[SpaceId, str], int])
 
 
@@ -56,9 +65,18 @@ class QuotaStore(PassingStore):
     """A Store with a capacity over another Store."""
 
     def __init__(
-        self, inner: Store, capacity: StoreCapacity, /, *, collections: Sequence[str], blobs: Sequence[str]
+        self,
+        inner: Store,
+        capacity: StoreCapacity,
+        /,
+        *,
+        collections: Sequence[str],
+        blobs: Sequence[str],
+        compactor: Compactor | None = None,
     ) -> None:
         super().__init__(inner)
+        self._compactor = compactor
+        self._most_idle = max(capacity.events // store_limits.IDLE_SHARE, store_limits.IDLE_LEAST)
         self._capacity = capacity
         self._collections = collections
         self._blobs = blobs
@@ -73,12 +91,14 @@ class QuotaStore(PassingStore):
         *,
         collections: Sequence[str],
         blobs: Sequence[str] = (),
+        compactor: Compactor | None = None,
     ) -> "QuotaStore":
         """Return `inner` bounded by `capacity`. `collections` and `blobs` are the names under which things may stand.
 
-        A store that holds more already can be read and erased from, and takes no more.
+        A store that holds more already can be read and erased from, and takes no more. `compactor` is called for the
+        space with most entries that tell of nothing, if there are many.
         """
-        store = cls(inner, capacity, collections=collections, blobs=blobs)
+        store = cls(inner, capacity, collections=collections, blobs=blobs, compactor=compactor)
         await store._count()
         return store
 
@@ -116,7 +136,14 @@ class QuotaStore(PassingStore):
             self._grow(growth, -1)
             return committed
         self._keep(batch, growth.events)
+        await self._tidy()
         return committed
+
+    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
+        """Compact the journal as the port says; no event is gone by it."""
+        gone = await self._inner.compact(space, runs)
+        self._used.idle.pop(space, None)
+        return gone
 
     def require_room(self, batches: Sequence[Batch], /) -> None:
         """Raise StoreBudgetExceeded unless all of `batches`, which follow each other, fit together."""
@@ -131,7 +158,7 @@ class QuotaStore(PassingStore):
                 records += (size is not None) - (before is not None)
                 document_bytes += (size or 0) - (before or 0)
                 sizes[batch.space, ref] = size
-        events = sum(1 for batch in batches for entry in batch.entries if entry.digest)
+        events = sum(_counts(entry) for batch in batches for entry in batch.entries)
         beyond = self._beyond(_Growth(records=records, events=events, document_bytes=document_bytes))
         if beyond is not None:
             raise beyond
@@ -160,6 +187,11 @@ class QuotaStore(PassingStore):
         scrubbed = used.journals.get(erasure.space, 0) if erasure.whole_space else erased.entries_scrubbed
         used.events -= scrubbed
         used.journals[erasure.space] = used.journals.get(erasure.space, 0) - scrubbed
+        if erasure.whole_space:
+            used.idle.pop(erasure.space, None)
+        else:
+            used.idle[erasure.space] = used.idle.get(erasure.space, 0) + scrubbed + 1
+            await self._tidy()
         return erased
 
     async def repair(self) -> CheckReport:
@@ -179,8 +211,12 @@ class QuotaStore(PassingStore):
         for collection in self._collections:
             async for document in store_pages.documents(self._inner, space, collection):
                 sizes[document.ref] = len(document.body)
-        events = sum([1 async for entry in store_pages.entries(self._inner, space) if entry.digest])
+        events = idle = 0
+        async for entry in store_pages.entries(self._inner, space):
+            events += _counts(entry)
+            idle += not entry.digest
         used.journals[space] = events
+        used.idle[space] = idle
         for key in self._blobs:
             size = 0
             try:
@@ -199,7 +235,7 @@ class QuotaStore(PassingStore):
         return _Growth(
             records=sum(1 for put in batch.puts if put.ref not in sizes)
             - sum(1 for delete in batch.deletes if delete.ref in sizes),
-            events=sum(1 for entry in batch.entries if entry.digest),
+            events=sum(map(_counts, batch.entries)),
             document_bytes=sum(len(put.body) - sizes.get(put.ref, 0) for put in batch.puts)
             - sum(sizes.get(delete.ref, 0) for delete in batch.deletes),
         )
@@ -228,7 +264,21 @@ class QuotaStore(PassingStore):
             sizes[put.ref] = len(put.body)
         for delete in batch.deletes:
             sizes.pop(delete.ref, None)
-        self._used.journals[batch.space] = self._used.journals.get(batch.space, 0) + events
+        used = self._used
+        used.journals[batch.space] = used.journals.get(batch.space, 0) + events
+        idle = sum(not entry.digest for entry in batch.entries)
+        if idle:
+            used.idle[batch.space] = used.idle.get(batch.space, 0) + idle
+
+    async def _tidy(self) -> None:
+        """Have the journal with most entries that tell of nothing compacted, if there are many in all."""
+        idle = self._used.idle
+        if self._compactor is None or sum(idle.values()) < self._most_idle:
+            return
+        space = max(idle, key=idle.__getitem__)
+        del idle[space]
+        with suppress(ElytronError):  # what was asked for is done; the next one that is needed tries again
+            await self._compactor(self._inner, space)
 
     async def _answered(self, batch: Batch) -> Committed | None:
         """Return the first answer of a batch that was applied before; None where it was not."""
@@ -252,3 +302,8 @@ class QuotaStore(PassingStore):
             if room < 0:
                 raise StoreBudgetExceeded(what="blob bytes", limit=self._capacity.blob_bytes)
             yield chunk
+
+
+def _counts(entry: Entry | JournalEntry) -> bool:
+    """Tell whether an entry is an event: it tells of something, and stands for no compacted run."""
+    return bool(entry.digest) and entry.covers == 1

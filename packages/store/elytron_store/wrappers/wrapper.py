@@ -13,6 +13,7 @@ from elytron_core.ports.store import (
     Erasure,
     JournalEntry,
     Ref,
+    Run,
     Store,
 )
 
@@ -53,6 +54,9 @@ class PassingStore:
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         return await self._inner.journal(space, after=after, limit=limit)
+
+    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
+        return await self._inner.compact(space, runs)
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
         return await self._inner.spaces(after=after, limit=limit)

@@ -34,6 +34,7 @@ def inspect(*, check: bool, repair: bool, head: str | None) -> int | None:
 
 
 def _is_sound(report: MemoryInspectionReport) -> bool:
-    is_told = report.journal_account is None or report.journal_account.altered == 0
+    account = report.journal_account
+    is_told = account is None or not (account.altered or account.unproven)
     is_held = report.head_standing is None or report.head_standing.is_sound
     return is_told and is_held and (report.store_check is None or report.store_check.ok)

@@ -84,6 +84,8 @@ class HeadStanding(StrEnum):
     """That head is in its history, and more was written since."""
     SCRUBBED = "scrubbed"
     """That head's entries are in its history, in their order; of some an erasure since took the digests."""
+    COMPACTED = "compacted"
+    """That head ends among entries that were compacted since, since they told of nothing any more."""
     BEHIND = "behind"
     """It has not come so far: an older state was put back."""
     FORKED = "forked"
@@ -94,7 +96,7 @@ class HeadStanding(StrEnum):
     @property
     def is_sound(self) -> bool:
         """Tell whether all that the head stands for is there, but for what was erased since."""
-        return self in {HeadStanding.CURRENT, HeadStanding.CONTAINED, HeadStanding.SCRUBBED}
+        return self not in {HeadStanding.BEHIND, HeadStanding.FORKED, HeadStanding.ABSENT}
 
 
 class JournalAccount(Value):
@@ -106,10 +108,14 @@ class JournalAccount(Value):
     """Documents that are not as the journal last told of them: an older one put back, or one changed beside us."""
     missing: int = 0
     """Documents that the journal tells of and that are not there; also those that a repair moved aside."""
+    compacted: int = 0
+    """Entries that are gone since they told of nothing any more: one stands for each run of them."""
+    unproven: int = 0
+    """Runs that were not compacted by a runtime of this space: entries were taken away beside us."""
 
     @property
     def ok(self) -> bool:
-        return not self.altered and not self.missing
+        return not self.altered and not self.missing and not self.unproven
 
 
 class MemoryInspectionReport(Value):

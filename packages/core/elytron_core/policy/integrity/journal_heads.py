@@ -32,16 +32,18 @@ class Head(NamedTuple):
         return f"{self.sequence}.{self.order}.{self.content}"
 
 
-def standing_of(kept: Head, now: Head | None, then: Head | None, /) -> HeadStanding:
+def standing_of(kept: Head, now: Head | None, then: Head | None, /, *, is_compacted: bool = False) -> HeadStanding:
     """Return how a space stands to the head that was `kept` of it.
 
     `now` is its head, None where there is no such space; `then` its head at the entry where `kept` ends, None where it
-    has not come so far.
+    has none: it has not come so far, or the entry lies in a run that one stands for, which `is_compacted` proves.
     """
     if now is None:
         return HeadStanding.ABSENT
+    if is_compacted:
+        return HeadStanding.COMPACTED
     if then is None:
-        return HeadStanding.BEHIND
+        return HeadStanding.BEHIND if now.sequence < kept.sequence else HeadStanding.FORKED
     if then.order != kept.order:
         return HeadStanding.FORKED
     if then.content != kept.content:

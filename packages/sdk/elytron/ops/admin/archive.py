@@ -85,12 +85,12 @@ async def _export(
             state.add(kept)
             if collection in WITH_BLOBS:
                 blobs += await _write_blob(ctx, scope, document.ref.key, writer)
-        if await ctx.store.journal(scope.space, after=events.count, limit=1):
+        if await ctx.store.journal(scope.space, after=events.sequence, limit=1):
             return None
         size = await asyncio.to_thread(
             writer.finish,
             space=scope.space,
-            sequence=shown.count,
+            sequence=shown.sequence,
             state_fingerprint=state.hexdigest(),
             event_fingerprint=shown.hexdigest(),
             include_private=include_private,

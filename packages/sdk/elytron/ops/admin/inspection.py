@@ -74,7 +74,7 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
         exists=seen.exists,
         engine=ctx.engine,
         store=ctx.store.capabilities,
-        sequence=seen.events.count,
+        sequence=seen.events.sequence,
         documents=dict(sorted(seen.counts.items())),
         planes=by_plane(seen.counts),
         alias=alias,
@@ -148,7 +148,7 @@ class _Seen:
             if self.account is not None:
                 self.account.meet(document)
         if self.account is not None:
-            async for entry in store_pages.entries(ctx.store, scope.space, after=self.events.count):
+            async for entry in store_pages.entries(ctx.store, scope.space, after=self.events.sequence):
                 self.account.retell(entry)
         if self.exists:
             self.work, self.jobs = await work_of(ctx, scope.space)

@@ -1,6 +1,7 @@
 """The checksums that stand in each row. Each covers the row's place too, so that a moved row is found out."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from elytron_core.canonical import checksum
 from elytron_core.clock import Instant
@@ -12,6 +13,9 @@ Row = tuple[str, str, int, bytes, bytes]
 
 # Names hold no control characters, so a line break between them keeps them apart.
 _ACTIONS = {action.value: action for action in Action}
+_WORDS = {action: action.value for action in Action}
+EntryRow = tuple[str, int, int, str, str, str, str, int, bytes]
+"""A journal entry as it is inserted."""
 
 
 def check_of(*place: str | int, body: bytes = b"") -> bytes:
@@ -27,13 +31,22 @@ def document(space: str, row: Row, /) -> Document:
     return Document(Ref(collection, key), revision, body)
 
 
-def entries(
-    space: str, rows: Sequence[tuple[int, int, str, str, str, str, bytes]], /, *, after: int
-) -> Sequence[JournalEntry]:
+def entry_row(space: str, entry: JournalEntry, /) -> EntryRow:
+    """Return the row of a journal entry."""
+    sequence, at, action, (collection, key) = entry.sequence, entry.at, _WORDS[entry.action], entry.ref
+    check = check_of(space, sequence, at, action, collection, key, entry.digest, entry.covers)
+    return space, sequence, at, action, collection, key, entry.digest, entry.covers, check
+
+
+def entries(space: str, rows: Sequence[Any], /, *, after: int) -> Sequence[JournalEntry]:
     """Return the journal entries in `rows`. Raises StoreCorrupt for an altered one and for a gap behind `after`."""
     found: list[JournalEntry] = []
-    for expected, (sequence, at, action, collection, key, digest, check) in enumerate(rows, after + 1):
-        if sequence != expected or check_of(space, sequence, at, action, collection, key, digest) != check:
-            raise StoreCorrupt(what=f"journal entry {expected}")
-        found.append(JournalEntry(sequence, Instant(at), _ACTIONS[action], Ref(collection, key), digest))
+    for sequence, at, action, collection, key, digest, covers, check in rows:
+        is_whole = check_of(space, sequence, at, action, collection, key, digest, covers) == check
+        # The first may stand for a run in which `after` lies.
+        is_next = sequence - covers == after if found else sequence - covers <= after < sequence
+        if not is_whole or not is_next:
+            raise StoreCorrupt(what=f"journal entry {after + 1}")
+        found.append(JournalEntry(sequence, Instant(at), _ACTIONS[action], Ref(collection, key), digest, covers))
+        after = sequence
     return found

@@ -27,7 +27,8 @@ TABLES = {
     """,
     "journal": """
         space TEXT NOT NULL, sequence INTEGER NOT NULL, at INTEGER NOT NULL, action TEXT NOT NULL,
-        collection TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL, "check" BLOB NOT NULL,
+        collection TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL, covers INTEGER NOT NULL,
+        "check" BLOB NOT NULL,
         PRIMARY KEY (space, sequence)
     """,
     "heads": """
