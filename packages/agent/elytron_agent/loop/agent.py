@@ -13,7 +13,7 @@ from elytron_agent.context.compaction import CompactionPlan
 from elytron_agent.context.window import Summary, ThreadHead
 from elytron_agent.loop.assembly import Assembly, by_name
 from elytron_agent.loop.model_step import AgentModels
-from elytron_agent.loop.run import Run
+from elytron_agent.loop.run import Run, tell_end
 from elytron_agent.loop.tools.run_tools import done_tool, preference_tool, subagent_tool
 from elytron_agent.loop.tools.subagents import MemoryMode, SubagentShelf
 from elytron_agent.loop.tools.vision import described
@@ -271,7 +271,8 @@ class Agent:
         record = await self._record(run)
         yield RunStarted(run=run, thread=self.name, is_resumed=True, input=record.input.text)
         if record.end is not None:
-            # All was committed but that the thread is free.
+            # All was committed, but perhaps not told to the strategy, nor that the thread is free.
+            await tell_end(self._parts.strategy, record)
             await self._thread.end(record.turn)
             yield _told(record)
             return

@@ -1,7 +1,7 @@
 """What an agent is made of, and how a run is put together from it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from elytron.api import MemoryFace
@@ -12,7 +12,7 @@ from elytron_agent.context import limits as context_limits
 from elytron_agent.loop.model_step import AgentModels, ModelStep
 from elytron_agent.loop.run import Run
 from elytron_agent.runs.compactor import Compactor
-from elytron_agent.runs.journal import Journal, RunRecord
+from elytron_agent.runs.journal import GivenMemory, Journal, RunRecord
 from elytron_agent.runs.settings import AgentSettings, Preferences
 from elytron_agent.runs.source import ContextSource
 from elytron_agent.runs.thread import Thread
@@ -126,9 +126,16 @@ class Assembly:
         )
 
     async def _before(self, record: RunRecord) -> RunMemory:
+        """Return what the strategy gives the run: what stands in the prompt is what it gave when the run began."""
         if self.strategy is None:
             return RunMemory()
-        return await self.strategy.before_run(self.thread.name, record.input.text)
+        given = await self.strategy.before_run(self.thread.name, record.input.text)
+        kept = await self.journal.given(self.thread.name, record.input.run)
+        if kept is not None:
+            return replace(given, system=kept.system, standing=kept.standing)
+        frozen = GivenMemory(run=record.input.run, system=given.system, standing=given.standing)
+        await self.journal.put_given(self.thread.name, frozen)
+        return given
 
     async def _block_tools(self) -> tuple[Tool, ...]:
         if self.blocks is None:

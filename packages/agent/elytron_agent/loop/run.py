@@ -106,26 +106,15 @@ class Run:
                 # The turn was committed before the run broke off, under another end: it stands as it is.
                 pass
         usage = self.record.usage
-        self.end = RunEnd(reason=reason, problem=problem, turn=turn, memories=memories, usage=usage)
+        known = self.record.end.at if self.record.end is not None else None
+        at = known if known is not None else self.clock.now()
+        self.end = RunEnd(reason=reason, problem=problem, turn=turn, memories=memories, usage=usage, at=at)
         await self.journal.end(self.record.input.run, self.end)
-        if self.strategy is not None and self.record.input.is_stored:
-            await self.strategy.after_run(self.record.input.thread, self._exchange(reason))
         self.record = self.record.model_copy(update={"end": self.end})
+        await tell_end(self.strategy, self.record)
         await self.thread.end(self.record.turn)
         return RunEnded(
             run=self.record.input.run, reason=reason, text=self.record.text, problem=problem, usage=usage, turn=turn
-        )
-
-    def _exchange(self, reason: StopReason) -> Exchange:
-        asked_at = self.record.input.at
-        return Exchange(
-            prompt=self.record.input.text,
-            answer=self.record.text,
-            asked_at=asked_at,
-            answered_at=max(self.clock.now(), asked_at),
-            ending=Ending.COMPLETED if reason in ANSWERS else Ending.FAILED,
-            turn=self.record.input.run,
-            is_stored=True,
         )
 
     async def _ask(self) -> AsyncGenerator[AgentEvent]:
@@ -284,6 +273,24 @@ class Run:
             epoch=self.thread.head.epoch,
             stable_fingerprint=fingerprint(parts),
         )
+
+
+async def tell_end(strategy: MemoryStrategy | None, record: RunRecord, /) -> None:
+    """Tell the strategy how a run ended: in the same words each time, as a crash may hide that it was told."""
+    end = record.end
+    if strategy is None or end is None or not record.input.is_stored:
+        return
+    asked_at = record.input.at
+    exchange = Exchange(
+        prompt=record.input.text,
+        answer=record.text,
+        asked_at=asked_at,
+        answered_at=max(end.at if end.at is not None else asked_at, asked_at),
+        ending=Ending.COMPLETED if end.reason in ANSWERS else Ending.FAILED,
+        turn=record.input.run,
+        is_stored=True,
+    )
+    await strategy.after_run(record.input.thread, exchange)
 
 
 def _may_pass(failed: Failed) -> bool:

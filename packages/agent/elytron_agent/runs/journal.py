@@ -32,7 +32,7 @@ from elytron_core.scope import Scope
 
 AGENTS = "elytron:agent"
 _LABEL = "a document of an agent's run"
-_INPUT, _END = "0000", "end"
+_INPUT, _END, _GIVEN = "0000", "end", "given"
 _OTHERS: Final = 32
 """So many turns of others may stand in the conversation beside those of the window."""
 ValueT = TypeVar("ValueT", bound=Value)
@@ -97,6 +97,15 @@ class RunEnd(Value):
     turn: str | None = None
     memories: tuple[str, ...] = ()
     usage: Usage = Usage()
+    at: Instant | None = None
+
+
+class GivenMemory(Value):
+    """What a strategy put before a run, the same until that is over. What was recalled for it is not stored."""
+
+    run: str
+    system: str = ""
+    standing: str = ""
 
 
 class SummaryText(Value):
@@ -197,6 +206,15 @@ class Journal:
         """Store the stable part of an epoch."""
         key = f"epoch.{epoch:0{limits.EPOCH_DIGITS}}"
         await self._put(self._shown(thread), key, part, expected=None)
+
+    async def given(self, thread: str, run: str, /) -> GivenMemory | None:
+        """Return what a strategy gave a run; None before that, and after something in the space was erased."""
+        found = await self._read(self._shown(thread), _GIVEN, GivenMemory)
+        return found[0] if found is not None and found[0].run == run else None
+
+    async def put_given(self, thread: str, given: GivenMemory, /) -> None:
+        """Store what a strategy gave the open run, in the place of what it gave the one before."""
+        await self._put(self._shown(thread), _GIVEN, given, expected=None)
 
     async def summary(self, thread: str, number: int, /) -> Summary | None:
         """Return a summary of the thread, without its text if a turn that it may tell of was erased; None for 0."""

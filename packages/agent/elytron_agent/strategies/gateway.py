@@ -13,6 +13,7 @@ from elytron_agent.strategies.events import RunEvent, RunEventKind, Tell
 from elytron_agent.strategies.strategy import Ending, Exchange, Placement, RunMemory
 from elytron_agent.tool import Tool
 from elytron_core import limits
+from elytron_core.canonical import digest
 from elytron_core.errors import GatewayRefused
 from elytron_core.model import Request, Value
 from elytron_core.policy.admission.own_output import REFERENCE_HEADING
@@ -145,12 +146,17 @@ class GatewayStrategy:
         return RunMemory(system=RULE, reference=reference, placement=Placement.BEFORE_HISTORY, tools=self._tools)
 
     async def after_run(self, conversation: str, exchange: Exchange, /) -> None:
-        """Add what was said and answered, and flush once that is done; nothing of a run that failed."""
+        """Add what was said and answered, and flush once that is done; nothing of a run that failed.
+
+        An add of a named turn has an idempotency key: if a crash hid what became of it, it is made again under that.
+        """
         if exchange.ending is Ending.FAILED:
             return
         session, where = names.chat(conversation), self._where()
         messages = _messages(self._place, exchange)
-        add = _as(calls.add(session, messages, app_id=where["app_id"], project_id=where["project_id"]), Done)
+        key = None if exchange.turn is None else key_of(session, exchange.turn)
+        app, project = where["app_id"], where["project_id"]
+        add = _as(calls.add(session, messages, app_id=app, project_id=project, idempotency_key=key), Done)
         if await self._once(add, RunEventKind.ADD_FAILED, conversation) is None:
             return
         added = RunEvent(kind=RunEventKind.ADD_SUCCEEDED, session_id=session, messages=len(messages))
@@ -188,6 +194,11 @@ class GatewayStrategy:
         return None
 
 
+def key_of(session: str, turn: str, /) -> str:
+    """Return the idempotency key of a turn's add."""
+    return f"run-{digest(f'{session} {turn}'.encode())[:32]}"
+
+
 def reference_of(results: "Sequence[RunResult | SearchResult]", /) -> str | None:
     """Return what a model is shown of results, one a line as JSON; None where none of them has words."""
     lines = [_line(result) for result in results if result.text and result.text.strip()]
@@ -202,7 +213,7 @@ def _client_of(place: GatewayPlace) -> MemoryGatewayClient:
 
 def _as(call: Call[Any], answer: type[AnswerT]) -> Call[AnswerT]:
     """Return `call`, whose answer is read as `answer`: gateways differ in more than a run needs."""
-    return Call(call.method, call.path, answer, call.fields)
+    return Call(call.method, call.path, answer, call.fields, idempotency_key=call.idempotency_key)
 
 
 def _line(result: "RunResult | SearchResult") -> str:

@@ -88,7 +88,10 @@ class MemoryStrategy(Protocol):
         ...
 
     async def after_run(self, conversation: str, exchange: Exchange, /) -> None:
-        """Store what the run was about, if that is this strategy's to do."""
+        """Store what the run was about, if that is this strategy's to do.
+
+        After a crash it is told again, under the same `turn` and in the same words: that is to have one effect.
+        """
         ...
 
     async def close(self) -> None:
