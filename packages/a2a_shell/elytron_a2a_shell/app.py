@@ -20,9 +20,9 @@ MESSAGE_PATH = "/a2a/message"
 
 @dataclass(frozen=True, slots=True)
 class A2aApp:
-    """What stands at `CARD_PATH`, `RPC_PATH` and `MESSAGE_PATH`. `running` is entered while they are served.
+    """The applications at `CARD_PATH`, `RPC_PATH` and `MESSAGE_PATH`. `running` is entered while they are served.
 
-    The card is anybody's to read; the others answer the principal in the scope's state.
+    The card is public; the others answer the principal in the scope's state.
     """
 
     card: "ASGIApp"

@@ -138,7 +138,7 @@ class Bridge:
             path=str(archive), mode=chunk.mode, word=word, dry_run=chunk.dry_run, scope=chunk.scope
         )
         try:
-            # In his space alone, and with an operator's right to the server's own file.
+            # In the caller's space alone, and with an operator's right to the server's own file.
             return await self._call(replace(principal, kind=PrincipalKind.OPERATOR), "import", request, request_id)
         finally:
             self._uploads.drop(principal.id, chunk.upload)

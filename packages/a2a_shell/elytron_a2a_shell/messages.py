@@ -17,7 +17,7 @@ from elytron_core.scope import Name
 
 
 class MessageName(StrEnum):
-    """What a message is about."""
+    """Subject of a message."""
 
     PEER_CAPABILITY = "peer_capability"
     WRITE_CANDIDATE = "memory_write_candidate"
@@ -59,13 +59,13 @@ class PeerAnswer(Value):
 
 
 class PeerCapability(Request):
-    """What a peer shows of itself."""
+    """Features that a peer offers."""
 
     memory_report_visible: bool = True
 
 
 class PeerCapabilityReport(Value):
-    """What can be done here. Reports are visible where both sides show theirs."""
+    """Features that are offered here. Reports are visible if both sides show theirs."""
 
     memory_report_visible: bool
     messages: tuple[MessageName, ...]
@@ -74,7 +74,7 @@ class PeerCapabilityReport(Value):
 
 
 class FactCandidate(ScopedRequest):
-    """A proposed fact. It counts as coming from outside, whatever the peer thinks of it."""
+    """A proposed fact. It counts as coming from outside, also if the peer vouches for it."""
 
     topic: long_term.Topic
     content: Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
@@ -91,14 +91,14 @@ class ProcedureCandidate(ScopedRequest):
 
 
 class PeerNote(ScopedRequest):
-    """What a peer tells of its work."""
+    """A peer's report of its work."""
 
     text: Annotated[str, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
     peer: Name | None = None
 
 
 class LifecycleEvent(Request):
-    """What happened to a peer's runtime."""
+    """An event of a peer's runtime."""
 
     event: Literal["started", "recovered", "degraded", "closing", "closed"]
     peer: Name | None = None
@@ -124,7 +124,7 @@ class MigrationChunk(ScopedRequest):
 
 
 class MigrationProgress(Value):
-    """How many of an archive's pieces are here; nothing is changed before the last."""
+    """Number of an archive's pieces that arrived; nothing is changed before the last."""
 
     received: int
     count: int

@@ -34,7 +34,7 @@ _ADDRESSES_KEPT = 16
 _METHODS: dict[str, Any] = JsonRpcDispatcher.METHOD_TO_MODEL
 _FIELDS = frozenset({"jsonrpc", "id", "method", "params"})
 _ID = re.compile(rf"[ -~]{{0,{limits.NAME_CHARS}}}")
-"""What an id may be, which the SDK logs."""
+"""Pattern of an id, which the SDK logs."""
 _JSON_TYPES = frozenset({"application/json", "application/a2a+json"})
 _OLDER_MESSAGES = frozenset({"message/send", "message/stream"})
 
@@ -104,7 +104,7 @@ def _require_json(scope: Scope) -> None:
 
 
 def _refusal(body: strict_json.Json) -> Response | None:
-    """Return the answer to what the SDK could not read and would repeat, or log; None where it can."""
+    """Return the answer to what the SDK could not read and would repeat, or log; None if it can."""
     if not isinstance(body, dict):
         return JSONResponse(build_error_response(None, InvalidRequestError()))
     given = body.get("id")
@@ -119,7 +119,7 @@ def _refusal(body: strict_json.Json) -> Response | None:
 
 
 def _is_request(body: dict[str, strict_json.Json]) -> bool:
-    """Tell whether `body` is a JSON-RPC request, whatever its id."""
+    """Return whether `body` is a JSON-RPC request, with any id."""
     return (
         body.keys() <= _FIELDS
         and body.get("jsonrpc") == "2.0"
@@ -166,7 +166,7 @@ async def _body(receive: Receive, *, limit: int) -> bytes:
 
 
 def _again(data: bytes, receive: Receive) -> Receive:
-    """Return what gives the body that was read already, and then whatever comes."""
+    """Return a receiver that gives the body that was read already, and then each later message."""
     unread = [data]
 
     async def given() -> Message:

@@ -17,7 +17,7 @@ from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ids import Ids
 
 Whose = tuple[str, str]
-"""A principal's id and his name for the archive."""
+"""A principal's id and its name for the archive."""
 
 
 @dataclass(slots=True)

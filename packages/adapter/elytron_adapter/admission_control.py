@@ -1,4 +1,4 @@
-"""What keeps a server answering when more is asked of it than it can do: rates, fair places, and an early no."""
+"""Admission control of a server under load: rates, fair places, and early refusals."""
 
 import asyncio
 from collections import deque
@@ -14,7 +14,7 @@ from elytron_core.errors import Overloaded, RateLimited
 
 _MINUTE_S = 60.0
 _SLACK_S = 0.001
-"""What figures with fractions may be off by."""
+"""Tolerance of figures with fractions."""
 
 
 class Shedding(Protocol):
@@ -26,7 +26,7 @@ class Shedding(Protocol):
     def place(self, principal: Principal, /) -> AbstractAsyncContextManager[None]:
         """Return the place of a call of `principal`, waited for at entering.
 
-        Entering raises RateLimited where the principal called too often, Overloaded where there is no place.
+        Entering raises RateLimited if the principal called too often, Overloaded if there is no place.
         """
         ...
 
@@ -37,7 +37,7 @@ class Unshed:
     running = 0
     waiting = 0
 
-    def place(self, principal: Principal, /) -> AbstractAsyncContextManager[None]:  # noqa: ARG002 - anybody
+    def place(self, principal: Principal, /) -> AbstractAsyncContextManager[None]:  # noqa: ARG002 - any principal
         """Return a place that is free."""
         return _FREE
 
@@ -57,7 +57,7 @@ _FREE = _Free()
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much a server takes on.
+    """Limits of a server's load.
 
     `calls_per_minute` holds for users and devices, `wrong_credentials_per_minute` for an address; 0: any number.
     """
@@ -73,12 +73,12 @@ class Bounds:
 
 
 class FairPlaces:
-    """So many calls run at once, of them so many of one principal; the others wait, and principals take turns.
+    """A bounded number of calls run at once, in all and of one principal; the others wait, and principals take turns.
 
-    Who calls a thousand times therefore waits behind his own calls, and not everybody behind his.
+    A principal with a thousand calls therefore waits behind its own calls and does not delay the others.
 
-    Calls that never wait for anything are done one after another and fill no place, however many come: they queue in
-    the event loop. Of those, so many are done as one turn of the loop has time for, and the rest is shed.
+    Calls that never wait for anything are done one after another and fill no place, in any number: they queue in
+    the event loop. Of those, one turn of the loop does as many as it has time for; the rest is shed.
     """
 
     def __init__(self, bounds: Bounds | None = None, /) -> None:
@@ -120,7 +120,7 @@ class FairPlaces:
         await self._wait(principal.id)
 
     def leave(self, principal: Principal, /) -> None:
-        """Give a place back, and give it to whoever's turn it is."""
+        """Return a place, and give it to the next in turn."""
         self.running -= 1
         left = self._running[principal.id] - 1
         if left:
@@ -219,7 +219,7 @@ class _Rates:
         self._before: dict[str, int] = {}
 
     def count(self, name: str, now: float, /) -> None:
-        """Count a call. Raises RateLimited where there were too many."""
+        """Count a call. Raises RateLimited if there were too many."""
         minute, within = divmod(now / _MINUTE_S, 1.0)
         if minute != self._minute:
             self._before = self._counts if minute == self._minute + 1 else {}

@@ -1,4 +1,4 @@
-"""Where every transport enters: from a credential to a principal, from what came over the wire to an answer."""
+"""The entry of every transport: from a credential to a principal, and from a call on the wire to an answer."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _NOBODY = Source()
 
 
 class Entrance:
-    """Lets callers in, each as who his credential says, and answers their calls under the limits of the server.
+    """Lets callers in, each as the principal of its credential, and answers their calls under the limits of the server.
 
     One is shared by all shells of a process, so that a principal's limits hold over all of them.
     """
@@ -36,9 +36,9 @@ class Entrance:
         self.closing = asyncio.Event()
         """Set when the server begins to end: streams and sockets say goodbye."""
         self.end: Callable[[], None] | None = None
-        """Ends the server that stands around this, as a signal does; None where another program serves."""
+        """Ends the server around this, as a signal does; None if another program serves."""
         self.streams = 0
-        """How many streams and sockets are open; a server that ends lets them go first."""
+        """Number of open streams and sockets; a server that ends closes them first."""
         self.attempts = attempts or Attempts(dispatcher.runtime.context.clock)
         """Wrong credentials, for shells to count by the address that they came from."""
         self.authenticator = authenticator
@@ -67,7 +67,7 @@ class Entrance:
         kind: AuthKind = AuthKind.BEARER,
         may_disclose: bool = True,
     ) -> Response:
-        """Return the answer to one call of `principal`; whatever went wrong comes back as Rejected."""
+        """Return the answer to one call of `principal`; every failure is returned as Rejected."""
         try:
             envelope = Envelope(
                 request_id=request_id,

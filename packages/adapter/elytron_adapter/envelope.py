@@ -1,4 +1,4 @@
-"""What every transport hands in and gets back, whatever its wire looks like."""
+"""The envelope of a call and of its answer, the same for all transports."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -14,7 +14,7 @@ from elytron_core.scope import Name, Space
 
 
 class Transport(StrEnum):
-    """How a call came in."""
+    """Transport of a call."""
 
     SDK = "sdk"
     CLI = "cli"
@@ -29,7 +29,7 @@ LOCAL = frozenset({Transport.SDK, Transport.CLI})
 
 
 class SourceKind(StrEnum):
-    """What kind of thing calls."""
+    """Kind of caller."""
 
     HOST = "host"
     AGENT = "agent"
@@ -38,7 +38,7 @@ class SourceKind(StrEnum):
 
 
 class Source(Value):
-    """Who calls, as he says himself. It labels a call and grants nothing."""
+    """The caller's own name. It labels a call and grants nothing."""
 
     id: Name | None = None
     kind: SourceKind = SourceKind.HOST
@@ -56,7 +56,7 @@ class Source(Value):
 
 
 class AuthKind(StrEnum):
-    """How a caller proved who he is."""
+    """The kind of credential of a caller."""
 
     NONE = "none"
     LOCAL = "local"
@@ -65,9 +65,9 @@ class AuthKind(StrEnum):
 
 
 class Auth(Value):
-    """What the shell found out about the caller, from a credential alone and never from a payload.
+    """The caller as the shell knows it, from a credential alone and never from a payload.
 
-    `role` says what he may do; `space` is the one space that he may use, None: any.
+    `role` says what the caller may do; `space` is the only space that it may use, None: any.
     """
 
     authenticated: bool = False
@@ -90,12 +90,12 @@ class Envelope(Request):
     versions: tuple[str, ...] = ()
     """One of these must be the version of what is changed; "*": any. None: that is not asked."""
     may_disclose: bool = True
-    """Whether private memories are shown; not to a model, unless its host wants that."""
+    """Private memories are shown if true; not to a model, unless its host wants that."""
     payload: bytes | Value = b"{}"
 
 
 Report = Annotated[SerializeAsAny[Value], WithJsonSchema({"type": "object", "title": "Report"})]
-"""What an operation reports, whichever it is."""
+"""The report of any operation."""
 
 
 class Accepted(Value):
@@ -117,7 +117,7 @@ class Duplicated(Value):
 
 
 class Queued(Value):
-    """What could be done at once was done; `job` does the rest, and is what to ask for."""
+    """A part is done; `job` does the rest and can be asked for."""
 
     kind: Literal["queued"] = "queued"
     request_id: str

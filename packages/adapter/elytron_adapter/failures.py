@@ -1,4 +1,4 @@
-"""What each error is called in HTTP, in JSON-RPC and by a process that ends. One table, one row per error key."""
+"""Names of each error in HTTP, in JSON-RPC and as an exit code. One table, one row per error key."""
 
 from dataclasses import dataclass
 
@@ -83,7 +83,7 @@ def failure(key: str, /) -> Failure:
 
 
 def rejection(error: BaseException, /, *, request_id: str) -> Rejected:
-    """Return what a caller is told of `error`; of one that is not ours, only that it happened."""
+    """Return what a caller sees of `error`; of a foreign exception, only that it happened."""
     if isinstance(error, ElytronError):
         return Rejected(
             request_id=request_id,

@@ -101,11 +101,11 @@ class FlatHit(Value):
 
 
 class SearchReport(Value):
-    """What answers the query, best first."""
+    """Hits for the query, best first."""
 
     hits: tuple[FlatHit, ...]
     confidence: RecallConfidence | None = None
-    """How likely one of them answers; None without hits."""
+    """Probability that one of them answers; None without hits."""
 
 
 class FactRequest(FlatRequest):
@@ -116,7 +116,7 @@ class FactRequest(FlatRequest):
 
 
 class FactReport(Value):
-    """What became of the fact, and why."""
+    """Outcome of the fact, and why."""
 
     id: str | None = None
     outcome: Outcome
@@ -132,7 +132,7 @@ class ContextRequest(FlatRequest):
 
 
 class ContextReport(Value):
-    """The block that a model may be shown; empty where nothing answers."""
+    """The block that a model may be shown; empty if nothing answers."""
 
     text: str
 
@@ -141,7 +141,7 @@ class ContextReport(Value):
 class FlatCall(Generic[AskedT, ToldT]):
     """One operation with a flat request and a flat answer.
 
-    `ask` makes the operation's request, over the caller's own scope where that is known; `tell` reads its report.
+    `ask` makes the operation's request, over the caller's own scope if that is known; `tell` reads its report.
     """
 
     name: str

@@ -1,14 +1,14 @@
 """The same idempotency key, the same answer: a repeated call acts once.
 
-A `write` takes its key into the store's own commit, so that effect and answer stand or fall together. The other
+A `write` takes its key into the store's own commit, so that effect and answer are stored together. The other
 changes (forget, correct, erase, import) leave a receipt behind their effect, kept by the store under a keyed tag for
 `limits.IDEMPOTENCY_KEEP_MS`; nothing of it is exported. What that means:
 
 - a crash between effect and receipt lets a repeat run again. These operations can bear that: what is forgotten,
   erased or imported already is found so and changes nothing; a fact that is corrected is closed and takes no more;
-- a repeat that comes while the first call runs waits for it up to `limits.IDEMPOTENCY_WAIT_S` and is then told that it
-  still runs; in two processes both may run, and both get the answer of the one that came first, as soon as its
-  receipt stands;
+- a repeat while the first call runs waits for it up to `limits.IDEMPOTENCY_WAIT_S`, then gets the error that it
+  still runs; in two processes both may run, and both get the answer of the first, as soon as its
+  receipt is stored;
 - a call that changed nothing (a dry run, too) and the erasure of a whole space leave no receipt;
 - a key belongs to its principal and its operation; callers without a principal share one.
 """
@@ -122,7 +122,7 @@ class Repeats:
         return Duplicated(request_id=envelope.request_id, report=operation.report.from_bytes(kept))
 
     def _turn(self, call: tuple[str, ...]) -> asyncio.Lock:
-        """Return the lock of `call`, which lives as long as somebody holds or awaits it."""
+        """Return the lock of `call`, which lives as long as a call holds or awaits it."""
         return self._running.setdefault(call, asyncio.Lock())
 
     async def _look_up(self, space: SpaceId, name: tuple[str, ...], request: ScopedRequest) -> bytes | None:
@@ -176,7 +176,7 @@ def _done(report: Value, envelope: Envelope, *, version: str | None = None) -> A
 
 
 def _with_key(request: MemoryWriteRequest, envelope: Envelope) -> MemoryWriteRequest:
-    """Return `request` under the key its call came with. A principal's keys are his own; nobody meets another's."""
+    """Return `request` under the key its call came with. A principal's keys are its own and never meet another's."""
     key, within = envelope.idempotency_key, request.idempotency_key
     if key is not None and within is not None and key != within:
         raise InvalidInput(field="idempotency_key", problem="differs from the one beside the request: send one")

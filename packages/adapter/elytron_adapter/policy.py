@@ -1,4 +1,4 @@
-"""Who may do what. A policy looks at a decoded call and says why not, or nothing. What no rule allows is refused."""
+"""Access policies: each reads a decoded call and returns why it is refused, or None. Without a rule it is refused."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -65,7 +65,7 @@ def word_of(kind: PrincipalKind, mode: ImportMode, /) -> ArchiveWord:
 
 
 def within(auth: Auth, request: Value, /) -> Value:
-    """Return `request` in the space that `auth` is bound to, where it is bound.
+    """Return `request` in the space that `auth` is bound to, if any.
 
     Raises PermissionRefused for another space, in the same words whether there is such a space or not.
     """

@@ -23,7 +23,7 @@ _WRITES = frozenset({"writes", "extraction", *_FEEDBACK})
 
 
 def seed_key(key: str, /) -> str:
-    """Return which of the eight words of the protocol's first hosts stands for the error `key`."""
+    """Return the word of the protocol's first hosts, one of eight, for the error `key`."""
     return _SEED_KEYS.get(key, _RUNTIME_REJECTED)
 
 
@@ -40,9 +40,9 @@ def is_seed_write(sent: Mapping[str, Any], /) -> bool:
 
 
 def asked_of(operation: str, sent: Mapping[str, Any], /, *, space: str | None) -> Asked:
-    """Return what `sent` to `operation` asks for; a typed request stays as it is.
+    """Return the typed request of `sent` to `operation`; a typed request is returned unchanged.
 
-    `space` is the caller's own, where a chat stands in it.
+    `space` is the caller's own; a chat is in it.
     """
     match operation:
         case "write":

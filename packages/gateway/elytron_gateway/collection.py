@@ -27,7 +27,7 @@ class Kept(Generic[ValueT]):
 
 
 class Shelf(Generic[ValueT]):
-    """The documents of one collection, whatever the space."""
+    """The documents of one collection, in any space."""
 
     def __init__(self, ctx: OperationContext, collection: str, kind: type[ValueT], /) -> None:
         self._ctx = ctx
@@ -65,7 +65,7 @@ class Shelf(Generic[ValueT]):
 
 
 async def record_of(ctx: OperationContext, space: SpaceId, /) -> SpaceRecord:
-    """Return the record of `space`, made where there is none: keys of documents are tags under its secret."""
+    """Return the record of `space`, made if there is none: keys of documents are tags under its secret."""
     record, is_new = await ctx.spaces.found_or_new(space)
     if not is_new:
         return record
@@ -90,7 +90,7 @@ async def commit(
 
     With `takes_back`, a store that is full takes them too.
 
-    Raises Conflict where one of them names a revision that no longer stands, or the space was erased meanwhile.
+    Raises Conflict if one of them names a revision that is no longer current, or the space was erased meanwhile.
     """
     record = await record_of(ctx, space)
     puts = tuple(change for change in changes if isinstance(change, Put))

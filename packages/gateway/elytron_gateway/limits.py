@@ -21,15 +21,15 @@ EXTRACTION_MEMORY_BYTES = 1024 * 1024 * 1024
 SPACES = 1_000
 """Apps and projects of one user."""
 TELL_MESSAGES = 500
-"""Messages that an upstream is told at once."""
+"""Messages sent to an upstream at once."""
 TELL_BYTES = 1024 * 1024
 """Bytes of text of them; one message alone may have more."""
 TELL_S = 150.0
-"""How long telling an upstream one addition that waits may take; it is held by one teller for longer."""
+"""Time limit for sending one waiting addition upstream; the lease of a sender is longer."""
 HOLD_MS = 180_000
 CATCH_UP_S = 30.0
-"""Between two looks for what an upstream was not told yet."""
+"""Interval between two searches for additions that an upstream has not received."""
 TIMEOUT_S = 120.0
 TIMEOUT_MAX_S = 3_600.0
 HEALTH_S = 3.0
-"""How long an upstream may take to say that it is well."""
+"""Time limit for an upstream's health check."""

@@ -24,7 +24,7 @@ from elytron_gateway.wire import ContentItem, WireMessage
 
 _READABLE = frozenset({"doc", "pdf", "html"})
 _PREFIX = "a_"
-"""How the id of an attachment begins; its key is the rest."""
+"""Prefix of an attachment's id; its key is the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a message: its item, and its bytes where it has some."""
+    """A file of a message: its item, and its bytes if any."""
 
     item: ContentItem
     data: bytes
@@ -53,7 +53,7 @@ class Parsed:
     told: Told
     files: tuple[File, ...]
     parts: tuple[str | File, ...] = ()
-    """What it is made of, in its order."""
+    """Its items, in order."""
 
 
 @dataclass(slots=True)
@@ -75,11 +75,11 @@ async def parse(
     extraction: Extraction,
     key: str | None = None,
 ) -> tuple[Parsed, ...]:
-    """Return the messages for the upstream, each under a part of `key` where there is one.
+    """Return the messages for the upstream, each under a part of `key` if there is one.
 
-    Raises InvalidInput for base64 that is none, an `upload_id` without its file, a file that no message names, or a
-    `file:` address where the server reads no folder; PermissionRefused for one in none of its folders, and
-    PayloadTooLarge where such files are too much together.
+    Raises InvalidInput for wrong base64, an `upload_id` without its file, a file that no message names, or a
+    `file:` address if the server reads no folder; PermissionRefused for one in none of its folders, and
+    PayloadTooLarge if such files are too large together.
     """
     reach = _Reach(uploads, allowed, extraction, gateway_limits.RESOURCE_BYTES)
     parsed = [await _parse(number, message, reach) for number, message in enumerate(messages)]
@@ -108,7 +108,7 @@ def require_call_ids(messages: Sequence[WireMessage], /) -> None:
 async def keep_files(
     ctx: OperationContext, owner: Owner, session_id: str, parsed: Parsed, memory_id: str, /
 ) -> list[tuple[str, Attachment]]:
-    """Store the files of one message, once where it has a key; return their records with their ids."""
+    """Store the files of one message, once if it has a key; return their records with their ids."""
     shelf = Shelf(ctx, ATTACHMENTS, Attachment)
     kept: list[tuple[str, Attachment]] = []
     for number, file in enumerate(parsed.files):
@@ -154,9 +154,9 @@ async def drop_files(ctx: OperationContext, owner: Owner, kept: Sequence[tuple[s
 
 
 def with_items(parsed: Parsed, kept: Sequence[tuple[str, Attachment]], /) -> Told:
-    """Return the message for an upstream that reads files itself; they lie with the attachments in `kept`.
+    """Return the message for an upstream that reads files itself; they are stored with the attachments in `kept`.
 
-    What a message only names the address of stays with us: an upstream would fetch it from where it stands.
+    An item with only an address is not sent: an upstream would fetch it from there.
     """
     if not any(file.data for file in parsed.files):
         return parsed.told
@@ -234,7 +234,7 @@ async def _file(item: ContentItem, reach: _Reach, *, field: str) -> File:
 
 
 async def _text_of(file: File, extraction: Extraction) -> str:
-    """Return what stands in the message for a file: its text where it can be read, else that it was there."""
+    """Return the text in the place of a file: its text if it can be read, else a note that it was there."""
     told = _named(file)
     name = file.item.name or file.name
     if file.item.type not in _READABLE or not file.data:

@@ -18,18 +18,18 @@ ID_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9_.@-]*$"
 Id = Annotated[str, Field(min_length=1, max_length=gateway_limits.ID_CHARS, pattern=ID_PATTERN)]
 SessionId = Annotated[Name, Field(min_length=3, max_length=gateway_limits.SESSION_CHARS)]
 ConversationId = Annotated[Name, Field(max_length=gateway_limits.SESSION_CHARS - len("chat:"))]
-"""What stands behind `chat:` in a session's id: one bound and form, whether it is written to or searched."""
+"""Pattern of the part after `chat:` in a session's id, the same for writing and searching."""
 DEFAULT = "default"
 FOREIGN = "this session is not owned by the user"
 _ID = re.compile(ID_PATTERN)
 _RESOURCE_ID = re.compile(r"r_[0-9a-f]{32}")
 _RESOURCE_NAME = re.compile(r"r_[A-Za-z0-9_-]{1,64}")
-"""What may stand for a resource in a session's id: whose it is, is asked before whether there is one."""
+"""Pattern of a resource in a session's id: its owner is checked before its existence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A user in one of his apps and projects. Each has a memory space of its own, so nothing is read across."""
+    """A user in one app and project. Each has its own memory space, so nothing is read across."""
 
     user: str
     app: str = DEFAULT
@@ -44,7 +44,7 @@ class Owner:
 
 
 class SessionKind(StrEnum):
-    """What a session holds."""
+    """Kind of a session's content."""
 
     CHAT = "chat"
     RESOURCE = "resource"
@@ -53,7 +53,7 @@ class SessionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionName:
-    """A session's id, taken apart. `user` stands in the ids of resources and edits, `name` in those of chats."""
+    """A parsed session id. `user` is in the ids of resources and edits, `name` in those of chats."""
 
     kind: SessionKind
     name: str = ""
@@ -65,7 +65,7 @@ class SessionName:
 
 
 def is_resource_id(text: str, /) -> bool:
-    """Tell whether `text` is the id of a resource."""
+    """Return whether `text` is the id of a resource."""
     return _RESOURCE_ID.fullmatch(text) is not None
 
 
@@ -90,7 +90,7 @@ def uri(user: str, resource_id: str, /) -> str:
 
 
 def parse(session_id: str, /) -> SessionName:
-    """Return the parts of a session's id. Raises InvalidInput where it has none of the three formats."""
+    """Return the parts of a session's id. Raises InvalidInput if it has none of the three formats."""
     kind, _, rest = session_id.partition(":")
     user, _, name = rest.partition(":")
     match kind:
@@ -114,9 +114,9 @@ def _is_conversation(name: str) -> bool:
 
 
 def owned(session_id: str, owner: Owner, /) -> SessionName:
-    """Return the parts of a session that is `owner`'s. Raises PermissionRefused where it names another user.
+    """Return the parts of a session that is `owner`'s. Raises PermissionRefused if it names another user.
 
-    A chat's id names no user: each owner has the chats that he wrote to, and no id of his reaches another's.
+    A chat's id names no user: each owner has the chats that it wrote to, and no id reaches another owner's.
     """
     name = parse(session_id)
     if name.user is not None and name.user != owner.user:
@@ -125,7 +125,7 @@ def owned(session_id: str, owner: Owner, /) -> SessionName:
 
 
 def require_user_id(user_id: str, /) -> str:
-    """Return `user_id`. Raises InvalidInput where it is not an id."""
+    """Return `user_id`. Raises InvalidInput if it is not an id."""
     if not _ID.fullmatch(user_id) or len(user_id) > gateway_limits.ID_CHARS:
         problem = f"is not 1 to {gateway_limits.ID_CHARS} letters, digits and _.@-, beginning with none of .@"
         raise InvalidInput(field="user_id", problem=problem)

@@ -1,4 +1,4 @@
-"""Overrides and tombstones: what stands over a memory that itself stays as it was."""
+"""Overrides and tombstones: changes to how a memory is shown; the memory itself is unchanged."""
 
 from elytron.context import OperationContext
 from elytron_core.errors import Conflict, LimitExceeded, NotFound
@@ -97,7 +97,7 @@ class Edits:
         return await self._lay(owner, edit)
 
     async def undo(self, owner: Owner, memory_id: str, session_id: str, /) -> Edit:
-        """Take the edit off a memory, which shows again as it was. Raises NotFound where there is none."""
+        """Remove the edit of a memory, which is shown as it was. Raises NotFound if there is none."""
         await self._require(owner, memory_id, session_id)
         edit = await self._take_off(owner, memory_id)
         if edit is None:
@@ -106,7 +106,7 @@ class Edits:
         return edit
 
     async def purge(self, owner: Owner, memory_id: str, session_id: str, /) -> bool:
-        """Erase a memory and what stands over it for good; return whether there was one."""
+        """Erase a memory and its override for good; return whether there was one."""
         await self._require(owner, memory_id, session_id)
         gone = await self._upstream.erase(owner, (memory_id,))
         await self._take_off(owner, memory_id)
@@ -119,7 +119,7 @@ class Edits:
                 await self.undo(owner, edit.memory_id, session_id)
 
     async def _lay(self, owner: Owner, edit: Edit) -> Edit:
-        """Put `edit` over its memory in the place of what stood there."""
+        """Store `edit` for its memory in place of the previous one."""
         key = await self._place(owner, edit.memory_id)
 
         async def plan(counts: Counts) -> Planned[Edit | None]:
@@ -142,7 +142,7 @@ class Edits:
         return edit
 
     async def _take_off(self, owner: Owner, memory_id: str) -> Edit | None:
-        """Remove what stands over a memory, with the text that it brought; return it."""
+        """Remove a memory's override with its text; return it."""
 
         async def plan(counts: Counts) -> Planned[Edit | None]:
             kept = await self._kept(owner, memory_id)
@@ -162,9 +162,9 @@ class Edits:
             await self._local.erase(owner, (edit.told_by,))
 
     async def _require(self, owner: Owner, memory_id: str, session_id: str) -> None:
-        """Raise NotFound unless the memory is one of the session, as far as the upstream can tell.
+        """Raise NotFound unless the memory is in the session, if the upstream knows.
 
-        Of a chat that the owner has not written to it is said that it is not his, whoever else has.
+        A chat that the owner has not written to is refused alike, also if another user has it.
         """
         edit = await self._kept(owner, memory_id)
         missing = NotFound(what="memory", name=memory_id)

@@ -40,7 +40,7 @@ class Searching:
         self._counting = counting
 
     async def search(self, owner: Owner, request: SearchRequest, /) -> SearchAnswer:
-        """Return the best `top_k` of all scopes; a memory that several scopes found stands once, under its first."""
+        """Return the best `top_k` of all scopes; a memory that several scopes found is listed once, under its first."""
         merged: dict[str, SearchResult] = {}
         scopes = [self._in_scope(owner, request, scope) for scope in request.scopes]
         # At once, so that an upstream that is slow is waited for as long as for one scope.
@@ -90,14 +90,14 @@ class Searching:
         return list(results.values()), is_all
 
     async def _raw_beneath(self, owner: Owner, memory_id: str, found: list[Found]) -> dict[str, Any]:
-        """Return what the upstream said of a memory under an override, as far as it said anything."""
+        """Return the upstream's answer for a memory with an override, if any."""
         told = next((item for item in found if item.id == memory_id), None)
         if told is None and self._upstream is self._local:
             told = await self._local.shown(owner, memory_id, score=0.0)
         return told.raw if told is not None else {}
 
     async def _where(self, owner: Owner, request: SearchRequest, scope: Scope) -> Where | None:
-        """Return what to search; None where there is nothing."""
+        """Return what to search; None if there is nothing."""
         match scope:
             case "current_chat":
                 assert request.conversation_id
@@ -105,7 +105,7 @@ class Searching:
             case "resources" if not (await self._counting.of(owner.space)).resources:
                 return None
             case "resources" if self._upstream is self._local:
-                # What carries the tag is looked for, however many resources there are.
+                # The tag is searched for, with any number of resources.
                 return Where(tag=RESOURCE_TAG)
             case "resources":
                 held = [one.resource_id for one in await self._resources.all(owner) if one.is_extracted]
@@ -116,13 +116,13 @@ class Searching:
 
 
 def _target(item: Found) -> str:
-    """Return the memory that a found one speaks for: another, where it is an override's text."""
+    """Return the memory that a hit represents: another one, if the hit is an override's text."""
     target = item.metadata.get(EDIT_OF)
     return target if isinstance(target, str) else item.id
 
 
 def _resource_of(item: Found) -> str:
-    """Return the id of the resource that a memory is of, empty where it is of none."""
+    """Return the id of a memory's resource, empty if it has none."""
     session = item.metadata.get(EDIT_SESSION) or item.session
     text = session if isinstance(session, str) else ""
     return text.rpartition(":")[2] if text.startswith("resource:") else ""
@@ -145,7 +145,7 @@ def _shown(item: Found, edit: Edit | None) -> Found | None:
 
 
 def _is_live(item: Found, resources: dict[str, Resource], scope: Scope, owner: Owner) -> bool:
-    """Tell whether a memory of a resource has one that is extracted and not deleted; others always are."""
+    """Return whether a memory's resource is extracted and not deleted; true for memories without one."""
     if item.session is None or not item.session.startswith("resource:"):
         return scope != "resources"
     return item.session.rpartition(":")[2] in resources and names.parse(item.session).user == owner.user

@@ -1,4 +1,4 @@
-"""The Memory Gateway: one method per request of its API, whoever carries it."""
+"""The Memory Gateway: one method per request of its API, for every transport."""
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -34,12 +34,12 @@ from elytron_gateway.upstream.backlog import Backlog
 from elytron_gateway.upstream.port import EmbeddedUpstream, Upstream
 
 UNKNOWN = "unknown"
-"""The memory of an attachment, where the upstream tells none."""
+"""The memory of an attachment, if the upstream returns none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What one user may hold; None is no bound."""
+    """One user's quota; None is no bound."""
 
     messages: int | None = None
     resource_bytes: int | None = None
@@ -52,7 +52,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class GatewayOptions:
-    """How a gateway behaves. `secret` keys the users' keys; without one, the store's own secret does."""
+    """Settings of a gateway. `secret` keys the users' keys; without one, the store's own secret does."""
 
     secret: bytes | None = None
     allowed: Allowed = field(default_factory=Allowed)
@@ -66,7 +66,7 @@ class Gateway:
     """Users, memories, resources and searches over one runtime, which its opener closes.
 
     Every request but `create_user` and `health` proves its user by `user_id` and `user_key` and raises Unauthorized,
-    alike for every reason. Memories lie in the embedded runtime, or in `upstream` where one is given.
+    alike for every reason. Memories are stored in the embedded runtime, or in `upstream` if one is given.
     """
 
     def __init__(
@@ -102,16 +102,16 @@ class Gateway:
         self.users = Users(ctx, secret=self._options.secret)
         self._quotas = Quotas(self.users, self._counting, self._options.quota.most())
         self.proven: User | None = None
-        """Whose requests alone it takes as proven."""
+        """The only account whose requests it takes as proven."""
 
     def of(self, user: User, /) -> Self:
-        """Return this gateway for a user who has just proven himself: his requests are not asked for it again."""
+        """Return this gateway for a user whose key was just checked: it is not checked again."""
         served = copy(self)
         served.proven = user
         return served
 
     async def health(self) -> wire.HealthAnswer:
-        """Say whether the gateway and what lies behind it answer; needs no credentials."""
+        """Return whether the gateway and its upstream answer; needs no credentials."""
         is_healthy = await self._upstream.healthy()
         waiting = await self._backlog.count() if self._backlog is not None else 0
         return wire.HealthAnswer(
@@ -121,9 +121,9 @@ class Gateway:
         )
 
     async def drain(self) -> wire.DrainAnswer:
-        """Tell an upstream that answers again what it was not told, or refused. An operator's. Raises Unreachable.
+        """Send an upstream that answers again what it has missed or refused. For operators. Raises Unreachable.
 
-        It is asked even where it would be left alone for a while yet.
+        It is called even if it would not be tried for a while.
         """
         if self._backlog is None:
             return wire.DrainAnswer(told=0, backlog=0)
@@ -248,7 +248,7 @@ class Gateway:
         )
 
     async def register(self, request: wire.ExternalRequest, /) -> wire.ResourceAnswer:
-        """Take in what lies at an address that the operator allows. Raises PermissionRefused, Unreachable."""
+        """Store the content at an address that the operator allows. Raises PermissionRefused, Unreachable."""
         owner = await self._enter(request)
         given = await read(request.uri, self._options.allowed, max_bytes=self._resources.max_bytes)
         named = Given(
@@ -270,7 +270,7 @@ class Gateway:
         return wire.ResourcesAnswer(resources=tuple(_resource(owner, one) for one in found))
 
     async def resource(self, request: wire.Placed, resource_id: str, /) -> wire.ResourcesAnswer:
-        """Show one resource, or none where it is missing or another's."""
+        """Return one resource, or none if it is missing or another user's."""
         owner = await self._owner(request)
         found = await self._resources.find(owner, resource_id)
         return wire.ResourcesAnswer(resources=(_resource(owner, found),) if found is not None else ())

@@ -22,14 +22,14 @@ class Sessions:
         self._shelf = Shelf(ctx, SESSIONS, Session)
 
     async def find(self, owner: Owner, session_id: str, /) -> Session | None:
-        """Return the session, or None where nothing was written to it."""
+        """Return the session, or None if nothing was written to it."""
         kept = await self._kept(owner, session_id)
         return kept.value if kept is not None else None
 
     async def require(self, owner: Owner, session_id: str, /) -> None:
         """Raise PermissionRefused for a session of another user, and for a chat that this one has not written to.
 
-        It is said alike whether anybody else has such a chat or nobody, so that it tells of none.
+        The error is the same if another user has such a chat, so that it does not reveal one.
         """
         name = names.owned(session_id, owner)
         if name.kind is SessionKind.CHAT and await self.find(owner, session_id) is None:
@@ -38,7 +38,7 @@ class Sessions:
     async def grow(self, owner: Owner, session_id: str, /, *, messages: int, room: Room, key: str | None) -> None:
         """Count messages that are about to be added to the session, which begins with the first; under a key, once.
 
-        Raises what `room` raises where there is none for them.
+        Raises what `room` raises if there is no room for them.
         """
         record = await record_of(self._ctx, owner.space)
         tag = record.tag(_ADD, session_id, key) if key is not None else None

@@ -1,4 +1,4 @@
-"""A server's task that tells an upstream what it was not told yet, so that no message has to come for that."""
+"""A server's task that sends an upstream its backlog, without waiting for the next message."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ class CatchingUp:
         self._background.start()
 
     async def stop(self) -> None:
-        """End; what is just being told is told again later, under the same key."""
+        """End; an addition that is being sent is sent again later, under the same key."""
         await self._background.stop()
 
     async def _work(self) -> None:

@@ -18,7 +18,7 @@ Scope = Literal["current_chat", "resources", "all_user_memory"]
 
 
 class Credentials(Request):
-    """Who asks. They may stand in the body, as here, or in the headers `Authorization` and `X-User-Id`."""
+    """The caller's credentials, in the body as here, or in the headers `Authorization` and `X-User-Id`."""
 
     user_id: Short = ""
     user_key: Annotated[str, Field(max_length=limits.NAME_CHARS, repr=False)] = ""
@@ -38,7 +38,7 @@ class UserRequest(Request):
 
 
 class UserAnswer(Value):
-    """A user and his key."""
+    """A user and the user's key."""
 
     user_id: str
     user_key: Annotated[str, Field(repr=False)]
@@ -112,7 +112,7 @@ class AddRequest(Placed):
     messages: Messages
     defer_extraction: bool = False
     external_content_used: bool = False
-    """Whether what is said rests on a page, a file or another tool's answer: it is then marked as from outside."""
+    """True if the text rests on a page, a file or another tool's answer: it is then marked as from outside."""
 
 
 class AttachmentAnswer(Value):
@@ -127,7 +127,7 @@ class AttachmentAnswer(Value):
 
 
 class AddAnswer(Value):
-    """How many messages were added. `attachments` says what became of files and items that are no text."""
+    """Number of added messages. `attachments` has the outcome of files and items that are not text."""
 
     session_id: str
     message_count: int
@@ -142,12 +142,12 @@ class FlushRequest(Placed):
 
 
 class FlushAnswer(Value):
-    """Whether there was anything new."""
+    """True if there was anything new."""
 
     session_id: str
     status: Literal["extracted", "no_extraction"]
     memories: int = 0
-    """How many lasting memories were drawn from it, as far as what lies behind the gateway tells."""
+    """Number of lasting memories drawn from it, if the upstream reports it."""
 
 
 class SearchRequest(Placed):
@@ -217,7 +217,7 @@ class DeleteRequest(EditRequest):
 
 
 class EditAnswer(Value):
-    """What now stands over a memory; `purged` says that it is physically gone."""
+    """The memory's override after the call; `purged`: it is physically gone."""
 
     memory_id: str
     session_id: str
@@ -262,7 +262,7 @@ class ResourceAnswer(Value):
 
 
 class ResourcesAnswer(Value):
-    """Resources; none where there are none, or where the one asked for is missing or another's."""
+    """Resources; empty if there are none, or if the requested one is missing or another user's."""
 
     resources: tuple[ResourceAnswer, ...] = ()
 
@@ -275,7 +275,7 @@ class DeletedAnswer(Value):
 
 
 class HealthAnswer(Value):
-    """Whether the gateway answers, and whether what lies behind it does."""
+    """True if the gateway answers, and if its upstream does."""
 
     status: Literal["ok", "degraded"]
     upstream: str
@@ -283,7 +283,7 @@ class HealthAnswer(Value):
 
 
 class DrainAnswer(Value):
-    """How many additions an upstream was told that it had missed, and how many still wait for it."""
+    """Number of missed additions that were sent to the upstream, and of those that still wait."""
 
     told: int
     backlog: int
@@ -296,7 +296,7 @@ class UsersAnswer(Value):
 
 
 class UsageAnswer(Value):
-    """What a user holds, over all of his apps and projects."""
+    """A user's usage, over all apps and projects."""
 
     user_id: str
     spaces: int

@@ -37,11 +37,11 @@ def create_app(
 ) -> "Starlette":
     """Return the application that answers from `memory`, which its opener closes.
 
-    Callers are who `authenticator` says; without one, the access keys in the store say it, and who has none is let in
-    nowhere. An Entrance brings its own, and `keys` where it knows others beside them. Requests must name one of `hosts`
-    as their host, and as their origin where a browser sends one, so that no web page reaches a memory on this machine
+    `authenticator` decides who a caller is; without one, the access keys in the store do, and a caller without a key is
+    refused. An Entrance brings its own, and `keys` if it knows others beside them. Requests must name one of `hosts`
+    as their host, and as their origin if a browser sends one, so that no web page reaches a memory on this machine
     ("*" takes any). Bodies are cut off at `body_bytes`, else at what the memory's profile takes, before they are read.
-    `bounds` say how much is taken on at once. `further` families of routes stand beside the operations; `spans` are
+    `bounds` limit the load. `further` families of routes stand beside the operations; `spans` are
     opened around requests, and `figures` are shown at `/metrics` beside the server's own. The OpenAPI document and the
     list of operations are for callers who are let in, unless `is_described_to_all`.
     Raises MissingExtra without the extra "server".

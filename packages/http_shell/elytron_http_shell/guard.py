@@ -1,4 +1,4 @@
-"""What stands before every route: a request id, the right host and origin, and headers that keep answers private."""
+"""The guard before every route: a request id, the right host and origin, and headers that keep answers private."""
 
 import re
 from collections.abc import Iterable
@@ -98,7 +98,7 @@ def _is_told_twice(headers: Headers) -> bool:
 
 
 def _is_own_page(scope: Scope, headers: Headers) -> bool:
-    """Tell whether no web page asks, or one that this server gave, by its scheme, host and port."""
+    """Return whether no web page asks, or one of this server, by its scheme, host and port."""
     if headers.get("sec-fetch-site", "none") not in _OWN_SITES and scope.get("method", "GET") not in SAFE:
         return False
     origin = headers.get("origin")
@@ -110,7 +110,7 @@ def _is_own_page(scope: Scope, headers: Headers) -> bool:
 
 
 def standing(request_id: str, /) -> dict[str, str]:
-    """Return the headers of every answer: its id, and that nobody keeps or guesses at it."""
+    """Return the headers of every answer: its id, no caching and no guessing of its type."""
     return {REQUEST_ID: request_id, **_PRIVATE}
 
 
@@ -120,7 +120,7 @@ def _others(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
 
 @lru_cache(64)
 def _place(address: str) -> tuple[str, str, int] | None:
-    """Return the scheme, host and port of an address; None where it has none."""
+    """Return the scheme, host and port of an address; None if it has none."""
     try:
         parts = urlsplit(address)
         port = parts.port or _PORTS.get(parts.scheme)

@@ -27,7 +27,7 @@ class Problem(Value):
 
 
 def problem(rejected: Rejected, /) -> Problem:
-    """Return the document that tells of `rejected`."""
+    """Return the problem document of `rejected`."""
     row = failure(rejected.error_key)
     return Problem(
         type=f"urn:elytron:error:{rejected.error_key}",

@@ -165,7 +165,7 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 async def _gone(_request: Request, _error: Exception) -> Response:
-    return Response(status_code=400)  # nobody is there to read it
+    return Response(status_code=400)  # the client is gone
 
 
 async def _unknown(request: Request, error: Exception) -> Response:

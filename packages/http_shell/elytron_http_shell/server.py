@@ -1,4 +1,4 @@
-"""One process on one port: the application served until it is told to end, and nothing accepted is lost."""
+"""One process on one port: the application is served until it is stopped, and no accepted request is lost."""
 
 import asyncio
 import ipaddress
@@ -34,7 +34,7 @@ _LOOK_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """How a server stands: where it listens, whom it lets in, and how much it takes on."""
+    """Settings of a server: its address, its callers, and its load."""
 
     host: str = "127.0.0.1"
     port: int = 8010
@@ -43,19 +43,19 @@ class Serving:
     """Host names that it is reached by, beside this machine's own."""
     bounds: Bounds = field(default_factory=Bounds)
     body_bytes: int | None = None
-    """Where bodies are cut off; without, what the memory's profile takes."""
+    """Limit of a body; without one, the limit of the memory's profile."""
     trusted_proxies: frozenset[str] = frozenset()
     """Addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
     is_described_to_all: bool = False
-    """Whether the OpenAPI document and the list of operations are shown without a key."""
+    """The OpenAPI document and the list of operations are shown without a key if true."""
     spans: bool = False
     operator_key: bool = False
-    """Make a first operator's key where there is none yet, and tell it once."""
+    """Make a first operator's key if there is none yet, and show it once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What a server tells when it listens. `end` ends it as a signal does."""
+    """The address of a server that listens. `end` ends it as a signal does."""
 
     address: str
     mode: str
@@ -75,9 +75,9 @@ async def serve(
 ) -> None:
     """Answer over HTTP until one of `signals` or `Started.end`, then finish what was accepted and return.
 
-    What takes longer than `limits.SHUTDOWN_S` is given up.
+    Requests that take longer than `limits.SHUTDOWN_S` are given up.
     `known` let callers in beside the access keys. `memory` is its opener's to close. Raises PermissionRefused for a
-    server beyond this machine that would let in anybody, InvalidInput for an address that cannot be had, MissingExtra.
+    server beyond this machine that would let in all callers, InvalidInput for an unusable address, MissingExtra.
     """
     keys = AccessKeys(memory.context)
     kinds = await keys.open_kinds()
@@ -149,7 +149,7 @@ async def serve_app(
             started(Started(address=address, mode=mode, end=end, operator_key=operator_key))
 
         server = server_of(app, entrance, told, signals=signals, trusted=_networks(serving.trusted_proxies))
-        # Who was interrupted until here ends here: within its start, a server tells of that as its own failure.
+        # An interrupt until here ends here: within its start, a server would report it as its own failure.
         await asyncio.sleep(0)
         places = entrance.shedding
         taking_up = asyncio.create_task(take_up(listening, places)) if isinstance(places, FairPlaces) else None
@@ -183,13 +183,13 @@ async def served(
         if told.done():
             yield told.result()
     finally:
-        # Who gives up before it listens waits for that too: a server is ended, and not torn down as it begins.
+        # A caller that gives up before it listens waits for that too: a starting server is not torn down.
         told.add_done_callback(lambda done: done.result().end())
         await server
 
 
 def is_loopback(host: str, /) -> bool:
-    """Tell whether `host` is this machine alone."""
+    """Return whether `host` is this machine alone."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -254,7 +254,7 @@ def server_of(
     signals: Iterable[signal.Signals] = _SIGNALS,
     trusted: Iterable[str] = (),
 ) -> Any:
-    """Return a server of `app` that tells how to end it once it listens; `signals` end it too. Raises MissingExtra."""
+    """Return a server of `app` that passes on its end once it listens; `signals` end it too. Raises MissingExtra."""
     try:
         import uvicorn
     except ImportError as error:
@@ -318,7 +318,7 @@ def _config(app: Any, *, trusted: list[str]) -> Any:
         proxy_headers=bool(trusted),
         forwarded_allow_ips=trusted,
         lifespan="on",
-        # More than a frame may have, so that the socket itself tells what is too big.
+        # More than a frame may have, so that the socket itself refuses one that is too big.
         ws_max_size=limits.FRAME_BYTES * 2,
         h11_max_incomplete_event_size=limits.HTTP_HEADER_BYTES,
         timeout_keep_alive=limits.HTTP_IDLE_S,

@@ -1,8 +1,8 @@
-"""Connections that came in and that nobody has taken up: taken up first, so that too many calls are met by a no.
+"""Connections that are not accepted yet: accepted first, so that calls beyond the limit are refused at once.
 
-An event loop may take up one connection a turn, and a turn answers a call. Whoever connects while calls are answered
-one after another would then wait unseen, as long as all before him take. Where the system tells how many wait so
-(Linux), calls are held back until they are taken up; they then stand in the queue of calls, or are shed.
+An event loop may accept one connection a turn, and a turn answers a call. A client that connects while calls are
+answered one after another would then wait unseen, as long as all before it take. If the system reports how many wait
+(Linux), calls are held back until these are accepted; they are then queued as calls, or shed.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from elytron_adapter.admission_control import FairPlaces
 from elytron_core import limits
 
 _UNACKED = slice(24, 28)
-"""Where `struct tcp_info` has the length of a listening socket's queue."""
+"""Offset of the length of a listening socket's queue in `struct tcp_info`."""
 
 
 def untaken(listening: socket.socket, /) -> int:

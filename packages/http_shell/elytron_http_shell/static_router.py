@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 class Direct:
     """Stands before a router of `routes` and goes where it would go, by method and path; the rest is the router's.
 
-    That a path is known under other methods only, or stands below a mount, is therefore told by the router itself.
+    So the router itself answers for a path that is known under other methods only, or that is below a mount.
     """
 
     def __init__(self, app: ASGIApp, /, *, routes: Sequence[BaseRoute]) -> None:

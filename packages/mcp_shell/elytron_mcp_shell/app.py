@@ -1,4 +1,4 @@
-"""MCP over stdio for one user of this machine, and as an application of a server for everybody with a key."""
+"""MCP over stdio for one user of this machine, and as an application of a server for callers with a key."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -26,7 +26,7 @@ def mcp_server(
     is_operator: bool = False,
     is_private: bool = False,
 ) -> "Server[Any]":
-    """Return the SDK's server over `memory` for one local user: his space, and with `is_operator` the machine's too.
+    """Return the SDK's server over `memory` for one local user: one space, and with `is_operator` the machine's too.
 
     With `is_private`, the model may ask for private memories.
 

@@ -1,4 +1,4 @@
-"""What a model has to say twice: a call that it is not to make unasked."""
+"""Confirmation of calls that a model may not make unasked: it repeats them with a token."""
 
 from typing import Any
 

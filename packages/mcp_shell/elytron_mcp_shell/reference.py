@@ -32,7 +32,7 @@ class Entity(Value):
 
 
 class Relation(Value):
-    """What one thing is to another, said actively."""
+    """A relation of one entity to another, in the active voice."""
 
     model_config = _CAMEL
 
@@ -42,7 +42,7 @@ class Relation(Value):
 
 
 class Observed(Value):
-    """What is observed of one entity."""
+    """Observations of one entity."""
 
     model_config = _CAMEL
 
@@ -51,7 +51,7 @@ class Observed(Value):
 
 
 class Unobserved(Value):
-    """What is no longer observed of one entity."""
+    """Observations of one entity to delete."""
 
     model_config = _CAMEL
 
@@ -101,7 +101,7 @@ class Graph(Value):
 
 
 class Done(Value):
-    """How many facts were stored or erased."""
+    """Number of facts that were stored or erased."""
 
     count: int
 

@@ -40,7 +40,7 @@ _INSPECTION, _FACTS, _MEMORY = "memory://inspection", "memory://facts", "memory:
 _CONTEXT = "memory_context"
 _OPERATORS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
 ERROR = "elytron/error"
-"""Under which a refused call's error stands in its result's `_meta`."""
+"""Key of a refused call's error in its result's `_meta`."""
 
 
 class Shell:
@@ -121,7 +121,7 @@ class Shell:
         return types.CallToolResult(content=[types.TextContent(text=tool.tell(report))])
 
     def _own(self, context: Context) -> Scope | None:
-        """Return the scope that the caller's calls are about, where that is one."""
+        """Return the scope that the caller's calls are about, if there is one."""
         return own_scope(self._who(context).space, self._entrance.dispatcher.runtime.scope)
 
     async def _perform(self, context: Context, operation: AnyOperation, request: dict[str, Any]) -> Any:

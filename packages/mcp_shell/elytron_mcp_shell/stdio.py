@@ -25,8 +25,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Lines:
     """The messages that come from `source`, until it ends or `end` is called; `refuse`, once it is set, answers others.
 
-    The SDK leaves unanswered what it cannot read, and its host waits. `source` is read by a thread that nobody waits
-    for: there is no other way to leave a read that nothing comes to.
+    The SDK leaves unanswered what it cannot read, and its host waits. `source` is read by a thread that is not joined,
+    because a read without input cannot be cancelled in another way.
     """
 
     def __init__(self, source: BinaryIO, /, *, limit: int) -> None:
@@ -90,7 +90,7 @@ class Lines:
 
 @contextmanager
 def own_stdin() -> Generator[BinaryIO]:
-    """Give the process's standard input, which meanwhile is empty for everybody else: children would take of it."""
+    """Give the process's standard input, which is empty for all other readers meanwhile: children would consume it."""
     if sys.stdin is None:  # the host gave none, and its number is another file's by now
         with Path(os.devnull).open("rb") as nothing:
             yield nothing
@@ -136,7 +136,7 @@ def as_file(lines: Lines, /) -> Any:
 
 
 def _id_of(line: bytes) -> types.RequestId | None:
-    """Return the id that a message was sent under, as far as it can be told."""
+    """Return the id that a message was sent under, if it can be read."""
     try:
         sent: object = json.loads(line)
     except (ValueError, RecursionError):

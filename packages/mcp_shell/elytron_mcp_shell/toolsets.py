@@ -1,4 +1,4 @@
-"""Which tools a host is shown. Every tool is an operation, or a plain way to one."""
+"""Sets of tools that a host is shown. Every tool is an operation, or a plain way to one."""
 
 from enum import StrEnum
 
@@ -13,11 +13,11 @@ class ToolSet(StrEnum):
     SIMPLE = "simple"
     """Seven flat tools that answer in short lines: a list of tools that costs a model little."""
     CORE = "core"
-    """What an assistant needs from turn to turn, with typed requests and whole reports."""
+    """Tools that an assistant needs from turn to turn, with typed requests and whole reports."""
     ALL = "all"
     """Every operation but those that a model is not to call unasked."""
     DESTRUCTIVE = "destructive"
-    """What removes for good, takes the memory out, or agrees in its owner's place. Each such call has to confirm it."""
+    """Tools that erase, export, or agree in the owner's place. Each such call needs a confirmation."""
     REFERENCE = "reference"
     """The nine tools of the MCP project's own memory server, kept as facts."""
     MEM0 = "mem0"

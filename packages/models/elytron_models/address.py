@@ -18,7 +18,7 @@ _KEY: Final = re.compile(r"[\x21-\x7e]{1,500}")
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """What a prefix stands for: a dialect, and a server and a key's variable where there is a usual one."""
+    """Meaning of a prefix: a dialect, and the usual server and key variable, if any."""
 
     dialect: str
     url: str | None = None
@@ -52,7 +52,7 @@ class ModelAddress:
 
     @property
     def is_official(self) -> bool:
-        """Tell whether the server is the usual one of the prefix."""
+        """Return whether the server is the usual one of the prefix."""
         return self.url == self.vendor.url
 
     @property
@@ -88,7 +88,7 @@ def key_of(address: ModelAddress, environment: Mapping[str, str], /) -> str:
 
 
 def checked_key(key: str, /, *, field: str) -> str:
-    """Return `key`. Raises InvalidInput where it is none; the message does not repeat it."""
+    """Return `key`. Raises InvalidInput if it is not a key; the message does not repeat it."""
     if key and not _KEY.fullmatch(key):
         raise InvalidInput(field=field, problem="is no key: printable ASCII without spaces")
     return key

@@ -25,7 +25,7 @@ from elytron_models.failures import error_of
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """What a model answered, why it ended, and what it used."""
+    """A model's answer, the reason of its end, and its usage."""
 
     reply: Reply
     reason: FinishReason

@@ -40,11 +40,11 @@ _NO_STREAM: Final = {
     EVENT_STREAM: frozenset({"text/html", "application/json"}),
     JSON_LINES: frozenset({"text/html"}),
 }
-"""What answers under a wrong address; other types are read, because servers differ in what they call a stream."""
+"""Media types of answers under a wrong address; others are read, because servers name streams differently."""
 
 
 class Structuring(StrEnum):
-    """How a server is told the shape of an answer."""
+    """Ways to send a server the schema of an answer."""
 
     JSON_SCHEMA = "json_schema"
     """By the schema itself, which the server holds the model to."""
@@ -54,7 +54,7 @@ class Structuring(StrEnum):
 
 @dataclass(slots=True)
 class _Progress:
-    """How far an attempt came: once a byte of the answer is there, nothing is sent again."""
+    """Progress of an attempt: after the first byte of an answer nothing is sent again."""
 
     has_begun: bool = False
 
@@ -62,9 +62,9 @@ class _Progress:
 class ModelClient:
     """A chat model on a server, in any dialect. Needs the extra `llm`.
 
-    `key` is sent to the server and stands in no message and no representation. A request is sent up to `attempts`
+    `key` is sent to the server and is in no message and no representation. A request is sent up to `attempts`
     times, and again only if nothing of an answer came; an answer is not waited for beyond a silence of `timeout_s`.
-    `context_tokens` is how much the model reads, where that is known. One client serves one event loop at a time;
+    `context_tokens` is the size of the model's context, if known. One client serves one event loop at a time;
     `close` lets go of its connections.
     """
 

@@ -37,7 +37,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How one family of servers is spoken to. `path` is appended to the server's base URL."""
+    """Protocol of one family of servers. `path` is appended to the server's base URL."""
 
     path: str
     headers: Callable[[str], dict[str, str]]

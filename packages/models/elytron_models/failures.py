@@ -1,4 +1,4 @@
-"""Failures of model servers, told apart by status and by the codes of their error objects. No text is repeated."""
+"""Failures of model servers, distinguished by status and by the codes of their error objects. No text is repeated."""
 
 from typing import Final
 
@@ -31,7 +31,7 @@ _PHRASES: Final = {
     "exceeds the available context": FailureReason.CONTEXT_TOO_LONG,
     "in `thinking` block": FailureReason.OPAQUE_REFUSED,
 }
-"""Where servers have no code of their own for it."""
+"""Texts of servers that have no code for it."""
 _STATUSES: Final = {
     401: FailureReason.UNAUTHORIZED,
     403: FailureReason.UNAUTHORIZED,
@@ -56,7 +56,7 @@ _TOLD: Final = {
 
 
 def failure_of(error: Fields, /, *, status: int | None = None) -> Failed:
-    """Return the failure that an error object tells, with the status that it came under, if any."""
+    """Return the failure that an error object describes, with the status that it came under, if any."""
     status = status if status is not None else _number(error)
     for code in (text(error, "code"), text(error, "type")):
         if (reason := _CODES.get(code)) is not None:

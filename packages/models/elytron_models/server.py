@@ -1,4 +1,4 @@
-"""A server of models: JSON posted to it, over connections of its own, and its refusals told apart."""
+"""A server of models: JSON posted to it, over its own connections, and its refusals as typed errors."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ Pause = Callable[[float], Awaitable[None]]
 class ModelServer:
     """Sends requests to the server at `url`, for one event loop at a time. `headers` hold the key and are not shown.
 
-    `purpose` is what the extra `llm` is missing for, where it is.
+    `purpose` is named if the extra `llm` is missing.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ModelServer:
             await client.aclose()
 
     def _client(self) -> "httpx.AsyncClient":
-        """Return the client, opened where there is none for this loop."""
+        """Return the client, opened if there is none for this loop."""
         import httpx
 
         loop = asyncio.get_running_loop()
@@ -113,9 +113,9 @@ class ModelServer:
             self._opened = httpx.AsyncClient(
                 headers=self._headers,
                 timeout=self._timeout,
-                # What runs on this machine is reached without the proxy that the environment names for the rest.
+                # Servers on this machine are reached without the environment's proxy.
                 trust_env=not _is_here(self._url),
-                # Where nothing is encrypted, the system's certificates need not be read.
+                # Without encryption the system's certificates need not be read.
                 verify=not self._url.startswith("http://"),
             )
             self._loop = loop

@@ -13,14 +13,14 @@ Events = Iterable[ModelEvent]
 
 
 class Answer(Protocol):
-    """What a dialect knows of an answer under way."""
+    """State of a dialect's parser in an unfinished answer."""
 
     def take(self, event: Fields, /) -> Events:
-        """Return what one event of the stream tells."""
+        """Return the events of one server event of the stream."""
         ...
 
     def done(self) -> Events:
-        """Return what `[DONE]` tells."""
+        """Return the events of `[DONE]`."""
         ...
 
 
@@ -51,7 +51,7 @@ class StreamParser:
         return found
 
     def end(self) -> list[ModelEvent]:
-        """Return what the end of the bytes tells: a Failed, unless the answer is over already."""
+        """Return the events of the end of the bytes: a Failed, unless the answer has ended."""
         if self.is_over:
             return []
         found = self._taken(self._frames.end(), is_last=True)

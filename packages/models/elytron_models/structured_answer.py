@@ -1,4 +1,4 @@
-"""Answers of a shape: held to by the server, repaired where they are nearly JSON, corrected once, else a failure."""
+"""Structured answers: a schema for the server, repair of near-JSON, one correction, else a failure."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ ValueT = TypeVar("ValueT", bound=Value)
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a model wrote, and whether its end is missing."""
+    """A model's text, and whether its end is missing."""
 
     text: str
     is_cut: bool = False
@@ -56,7 +56,7 @@ async def corrected(
     """Return the answer of the model `name` as a `shape`, asked for a second time if the first cannot be read.
 
     What is nearly JSON is repaired; what was cut off is not, for half a sentence would pass for a whole one. Raises
-    ModelRefused where there is none.
+    ModelRefused if there is no answer.
     """
     written = await asked(None)
     read = _read(written, shape)
@@ -89,7 +89,7 @@ async def ask_for(model: ChatModel, request: ModelRequest, shape: type[ValueT], 
 
 
 def told_schema(schema: str, /) -> str:
-    """Return how a model is told the shape of its answer in words."""
+    """Return the instruction that describes the schema of an answer in words."""
     return f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{schema}"
 
 
@@ -125,7 +125,7 @@ def _read(answer: Written, shape: type[ValueT]) -> _Read[ValueT]:
 
 
 def _repaired(text: str) -> object | None:
-    """Return what is left of `text` when common slips of models are put right; None where nothing is."""
+    """Return what is left of `text` when common slips of models are corrected; None if nothing is."""
     try:
         import json_repair
     except ImportError:

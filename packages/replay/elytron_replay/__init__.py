@@ -1,4 +1,4 @@
-"""Replay: stories told to every store, step by step and fingerprint by fingerprint the same. See docs/fixtures.md.
+"""Replay: fixtures run on every store, the same step by step and fingerprint by fingerprint. See docs/fixtures.md.
 
 Names are loaded when they are first used: most of them need a whole runtime.
 """

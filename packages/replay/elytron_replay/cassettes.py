@@ -1,4 +1,4 @@
-"""Cassettes of fixtures: what a language model answered once, so that a story with a model is told alike again."""
+"""Cassettes of fixtures: a language model's recorded answers, so that a fixture with a model repeats."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The stores a story can be told to, by name: `memory`, `file`, `sqlite`, `embedded`, and each of them `+sealed`."""
+"""The stores that a fixture can run on, by name: `memory`, `file`, `sqlite`, `embedded`, and each of them `+sealed`."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ DEFAULT_STORES = tuple(URLS)
 
 
 class Opener(Protocol):
-    """Opens the store that lies in a folder, making it where it is not there."""
+    """Opens the store in a folder, and makes it if it is not there."""
 
     def __call__(
         self,
@@ -57,15 +57,15 @@ class Engine:
     kind: str = "given"
 
     def is_in(self, profile: ProfileName | None, /) -> bool:
-        """Tell whether `profile` has such a store."""
+        """Return whether `profile` has such a store."""
         admitted = profile_of(profile).engines if profile is not None else ()
         return not admitted or self.kind in admitted
 
 
 def engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
-    """Return the engine called `name`; a sealed one is sealed with `keys`, else with a key that nobody keeps.
+    """Return the engine called `name`; a sealed one is sealed with `keys`, else with a key that is not stored.
 
-    Raises InvalidInput for a name that is none.
+    Raises InvalidInput for an unknown name.
     """
     plain = name.removesuffix(SEALED)
     if plain not in URLS:
@@ -104,7 +104,7 @@ def engines(stores: Sequence[str | Engine], /, *, keys: KeyProvider | None = Non
 
 
 def passing_key() -> KeyProvider:
-    """Return a key that nobody keeps."""
+    """Return a key that is not stored."""
     from elytron_store.sealed.providers import LocalKeys
 
     return LocalKeys({"replay": secrets.token_bytes(32)}, current="replay")

@@ -1,4 +1,4 @@
-"""The fixture format: a story told to a memory, what must come back, and the fingerprints it leaves."""
+"""The fixture format: steps of a story, the expected reports, and the fingerprints at its end."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -59,12 +59,12 @@ Expectation = Annotated[Object, AfterValidator(_expectation)]
 
 
 class Reopening(StrEnum):
-    """How the store is left before a step opens it again."""
+    """State of the store before a step opens it again."""
 
     CLOSED = "closed"
     """The runtime was closed in good order."""
     CRASHED = "crashed"
-    """The runtime was left as it stood: nothing flushed, no checkpoint written."""
+    """The runtime was left as it was: nothing flushed, no checkpoint written."""
 
 
 class StoryClock(Value):
@@ -102,21 +102,21 @@ class Step(Value):
 
 
 class Fingerprints(Value):
-    """What a space comes to, as every store must find it."""
+    """Fingerprints of a space at the end, the same on every store."""
 
     state: Hex
     events: Hex
 
 
 class Fixture(Value):
-    """A story: who remembers what, step by step, and what stands at its end in each space."""
+    """A story: its steps, and the fingerprints of each space at its end."""
 
     format: Literal["elytron.fixture"]
     version: Literal[1]
     id: Slug
     title: Annotated[str, Field(min_length=1, max_length=NOTE_CHARS)]
     profile: Annotated[ProfileName | None, BeforeValidator(_profile)] = None
-    """The kind of place that it is told in; without, the runtime's own bounds alone hold."""
+    """The profile that it runs under; without one, the runtime's own bounds alone hold."""
     spaces: Annotated[tuple[Space, ...], Field(min_length=1, max_length=limits.FILTER_VALUES)]
     scope: Scope | None = None
     archive: StartingArchive | None = None
@@ -134,7 +134,7 @@ def load(path: Path, /) -> Fixture:
 
 
 def parse(data: bytes, /, *, name: str) -> Fixture:
-    """Return the fixture in `data`, which stands in a file called `name`. Raises UnreadableFile."""
+    """Return the fixture in `data`, from a file called `name`. Raises UnreadableFile."""
     plain = plain_of(data, name=name)
     try:
         fixture = Fixture.model_validate(plain)

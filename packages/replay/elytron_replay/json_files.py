@@ -25,7 +25,7 @@ def value_in(path: Path, kind: type[V], /) -> V:
 
 
 def bytes_in(path: Path, /) -> bytes:
-    """Return what stands in the file `path`; of too large a one, enough to tell. Raises UnreadableFile."""
+    """Return the content of the file `path`; of one that is too large, enough to see that. Raises UnreadableFile."""
     try:
         with path.open("rb") as file:
             return file.read(limits.JSON_BYTES + 1)
@@ -34,7 +34,7 @@ def bytes_in(path: Path, /) -> bytes:
 
 
 def plain_of(data: bytes, /, *, name: str) -> Json:
-    """Return the JSON in `data`, which stands in a file called `name`. Raises UnreadableFile."""
+    """Return the JSON in `data`, from a file called `name`. Raises UnreadableFile."""
     try:
         return strict_json.parse(data)
     except ElytronError as error:

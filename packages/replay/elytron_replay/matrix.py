@@ -20,13 +20,13 @@ from elytron_replay.fixture import Fixture, load
 from elytron_replay.runner import Outcome, run_fixture
 
 EXPECTED = "expected"
-"""What the left side of a difference is called where the fixture itself demands it."""
+"""Name of a difference's left side if the fixture itself demands it."""
 RECORDED = "recorded"
 """Likewise, for the fingerprints at the fixture's end."""
 
 
 class Verdict(StrEnum):
-    """What a store made of a story."""
+    """Result of a fixture on a store."""
 
     EQUAL = "equal"
     """Every demand met, and the same as the first store throughout."""
@@ -35,11 +35,11 @@ class Verdict(StrEnum):
     FAILED = "failed"
     """A demand of the fixture was not met."""
     BARRED = "barred"
-    """The fixture's profile has no such store, so that nothing was told to it."""
+    """The fixture's profile has no such store, so that it was not run."""
 
 
 class Recording(StrEnum):
-    """How the recorded fingerprints stand to those that came out of the first store."""
+    """Comparison of the recorded fingerprints with those of the first store."""
 
     EQUAL = "equal"
     DIFFERS = "differs"
@@ -47,7 +47,7 @@ class Recording(StrEnum):
 
 
 class StoreDifference(Value):
-    """One place where two sides differ. `step` is None for what stands at the story's end."""
+    """One difference of two sides. `step` is None for the fingerprints at the end."""
 
     step: int | None
     operation: str
@@ -72,7 +72,7 @@ class MatrixRow(Value):
 
     @property
     def ok(self) -> bool:
-        """Tell whether all stores of its profile, at least one, are equal and the recorded fingerprints hold."""
+        """Return whether all stores of its profile, at least one, are equal and the recorded fingerprints hold."""
         return self.recording is Recording.EQUAL and {*self.verdicts.values()} - {Verdict.BARRED} == {Verdict.EQUAL}
 
 
@@ -84,7 +84,7 @@ class MatrixReport(Value):
 
     @property
     def ok(self) -> bool:
-        """Tell whether there was a story, and every one is equal everywhere and as recorded."""
+        """Return whether there was a fixture, and every one is equal on all stores and as recorded."""
         return bool(self.rows) and all(row.ok for row in self.rows)
 
 
@@ -119,7 +119,7 @@ async def record(
     keys: KeyProvider | None = None,
     model: LanguageModel | None = None,
 ) -> MatrixReport:
-    """Write into each fixture the fingerprints on which all stores agree; return the report as it then stands.
+    """Write into each fixture the fingerprints on which all stores agree; return the report after that.
 
     A fixture with an unmet demand or a difference between stores keeps what was recorded before. With `model`, what a
     fixture's cassette lacks is asked of it first, and the cassette then holds just the calls of the story.
@@ -203,7 +203,7 @@ def _demands(fixture: Fixture, outcomes: Sequence[Outcome]) -> Iterator[StoreDif
 def _between(fixture: Fixture, outcomes: Sequence[Outcome]) -> Iterator[StoreDifference]:
     """Yield where another store's reports or fingerprints are not the first one's."""
     for first, other in ((outcomes[0], other) for other in outcomes[1:]):
-        # A story that broke off is told as far as both came; that one ended is itself a difference.
+        # A run that broke off is compared up to its end; the early end is itself a difference.
         for one, two in zip(first.steps, other.steps, strict=False):
             for found in json_diff.differences(one.report, two.report):
                 yield _difference(fixture, one.number, found, first.store, other.store)

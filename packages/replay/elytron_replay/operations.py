@@ -10,7 +10,7 @@ from elytron_adapter import codec
 from elytron_core.model import Value
 
 MANDATORY = ("write", "recall", "project", "inspect")
-"""What every set of fixtures must exercise."""
+"""Operations that every set of fixtures must exercise."""
 CLOSE = "close"
 
 

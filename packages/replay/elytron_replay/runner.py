@@ -1,4 +1,4 @@
-"""Telling a story to one store: each step's report, what was demanded and did not come, what stands at the end."""
+"""Run of a fixture on one store: each step's report, its unmet expectations, and the fingerprints at the end."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
@@ -30,18 +30,18 @@ from elytron_replay.story_clock import Telling
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One step as it went: its report, normalised, and where that is not what the fixture demands."""
+    """Result of one step: its report, normalised, and the expectations that it does not meet."""
 
     number: int
     report: JsonValue
     problems: tuple[Difference, ...] = ()
     elapsed_ms: float = field(default=0.0, compare=False)
-    """How long it took; nothing that is compared."""
+    """Its duration; it is not compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A story as one store lived it. `ended_at` is the step that broke it off: later ones were not told."""
+    """A fixture's result on a store. `ended_at` is the step that failed; later ones were not run."""
 
     store: str
     steps: tuple[Told, ...]
@@ -50,16 +50,16 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Tell whether every step came out as demanded."""
+        """Return whether every step met its expectations."""
         return self.ended_at is None and not any(step.problems for step in self.steps)
 
 
 async def run_fixture(
     fixture: Fixture, engine: Engine, /, *, beside: Path | None = None, model: LanguageModel | None = None
 ) -> Outcome:
-    """Tell `fixture` to a fresh store of `engine` and return how it went; nothing is left on disk.
+    """Run `fixture` on a fresh store of `engine` and return the result; nothing is left on disk.
 
-    `beside` is the folder of the fixture's file, where its starting archive lies. Time and ids come from the fixture,
+    `beside` is the folder of the fixture's file, with its starting archive. Time and ids come from the fixture,
     so the same story goes the same way each time; a language model answers from its cassette, unless `model` is given.
     """
     with TemporaryDirectory(prefix="elytron-replay-") as name:
@@ -76,7 +76,7 @@ async def run_fixture(
 
 
 class _Stage:
-    """The runtime a story is told to, opened again when the story asks for it."""
+    """The runtime that a fixture runs on, opened again when the fixture asks for it."""
 
     def __init__(
         self, fixture: Fixture, engine: Engine, telling: Telling, folder: Path, model: LanguageModel | None, /
@@ -131,7 +131,7 @@ class _Stage:
         """Put what a store without a disk holds into archives, for its next opening."""
         carried: dict[SpaceId, str] = {}
         if not self._engine.durable and how is Reopening.CLOSED:
-            # What closing stores is in the archive too.
+            # Documents that closing stores are in the archive too.
             await keep_all_uses(self.runtime.context)
         for number, space in enumerate(() if self._engine.durable else self._fixture.spaces):
             scope = Scope(space=space)
@@ -189,7 +189,7 @@ async def _tell(fixture: Fixture, stage: _Stage, telling: Telling, folder: Path)
         elapsed_ms = (perf_counter() - began) * 1000
         problems = tuple(_problems(step, report, error, values))
         told.append(Told(number, normalised(report, folder=folder), problems, elapsed_ms))
-        # What a refused step should have saved is missing from here on, so the story cannot go on.
+        # The names that a refused step should have saved are missing, so the run cannot go on.
         if error != step.error:
             return tuple(told), number
         for name, path in step.save.items():

@@ -1,4 +1,4 @@
-"""The clock and the ids of a story: at each step what the fixture says, whatever the store asked for before."""
+"""The clock and the ids of a fixture: fixed at each step, independent of earlier calls."""
 
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.ids import SeededIds, uuid7
@@ -33,7 +33,7 @@ class StoryIds:
 
 
 class Telling:
-    """Where a story is: which step it has come to, and what time that is."""
+    """Position in a fixture: the current step and its time."""
 
     def __init__(self, fixture: Fixture, /) -> None:
         self.clock = FrozenClock(fixture.clock.start)

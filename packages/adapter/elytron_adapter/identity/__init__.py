@@ -1,1 +1,1 @@
-"""Who calls: principals, keys, and the limit on wrong keys."""
+"""Identity of callers: principals, keys, and the limit on wrong keys."""

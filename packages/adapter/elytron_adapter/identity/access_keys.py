@@ -235,7 +235,7 @@ class AccessKeys:
         if seen is not None and 0 <= now - seen[0] < limits.ACCESS_CACHE_MS:
             return seen[1]
         (document,) = await self._context.store.get(SYSTEM_SPACE, (Ref(ACCESS_KEYS, key_id),))
-        # What is not there takes as long as what is: a key is read either way.
+        # A missing key takes as long as a known one: a key is read either way.
         read = AccessKey.from_bytes(document.body if document is not None else _nobodys_key())
         key = read if document is not None else None
         self._seen[key_id] = (now, key)
@@ -251,7 +251,7 @@ class AccessKeys:
     async def _put(
         self, key: AccessKey, record: SpaceRecord, *, expects: int, is_new: bool = False, takes_back: bool = False
     ) -> None:
-        """Commit `key`. Raises Conflict where somebody was there before, and it has to be made anew."""
+        """Commit `key`. Raises Conflict if another commit came first; it has to be made again."""
         ref, body = Ref(ACCESS_KEYS, key.id), key.to_bytes()
         puts, requires, entries = opening_changes(record, is_new=is_new)
         batch = Batch(
@@ -292,7 +292,7 @@ def _digest(record: SpaceRecord, *parts: str) -> str:
 
 
 def _webhook_secret(record: SpaceRecord, key: AccessKey) -> str:
-    """Return the secret that a key's holder signs webhooks with; derived, so that it lies nowhere."""
+    """Return the secret that a key's holder signs webhooks with; derived, so that it is not stored."""
     return canonical.tag(bytes.fromhex(record.secret), "webhook secret", key.id, str(key.rotations), size=64)
 
 

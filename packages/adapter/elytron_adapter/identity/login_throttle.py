@@ -1,4 +1,4 @@
-"""How often callers from one place may show what opens nothing."""
+"""Limit on wrong credentials from one place."""
 
 import ipaddress
 
@@ -8,14 +8,14 @@ from elytron_core.clock import Clock, Instant
 
 _MINUTE_MS = 60_000
 _V6_PLACE_BITS = 64
-"""What one customer of a network has of addresses in IPv6."""
+"""Prefix of the IPv6 addresses that one customer of a network has."""
 
 
 class Attempts:
-    """Counts wrong credentials by the place that they came from, of so many places at the most; `most` 0: any number.
+    """Counts wrong credentials by the place that they came from, of a bounded number of places; `most` 0: any number.
 
-    Right ones are let in, wherever they come from and whatever else was tried there:
-    behind a proxy everybody comes from one place. Guessing is kept hopeless by the length of keys, not by this.
+    Right ones are let in from every place, also after wrong ones:
+    behind a proxy all callers come from one place. Guessing is kept hopeless by the length of keys, not by this.
     """
 
     def __init__(self, clock: Clock, /, *, most: int = limits.WRONG_CREDENTIALS_PER_MINUTE) -> None:
@@ -24,7 +24,7 @@ class Attempts:
         self._places: LruCache[str, tuple[Instant, int]] = LruCache(limits.WRONG_CREDENTIALS_PLACES)
 
     def failed(self, address: str | None, /) -> int | None:
-        """Count a wrong credential from `address`; return the seconds to wait where there were too many, else None."""
+        """Count a wrong credential from `address`; return the seconds to wait if there were too many, else None."""
         if not self.most:
             return None
         place = place_of(address)

@@ -1,4 +1,4 @@
-"""Who calls, as a credential proves it, and what his kind may do."""
+"""Principals: callers as a credential proves them, and what their kind may do."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,7 +10,7 @@ from elytron_core.planes.admin.access import PrincipalKind
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A caller. `id` names him in audits and keys his receipts; `space` is the one that he may use, None: any."""
+    """A caller. `id` names it in audits and keys its receipts; `space` is the only one that it may use, None: any."""
 
     id: str
     kind: PrincipalKind
@@ -29,15 +29,15 @@ DEVELOPER = Principal(id="developer", kind=PrincipalKind.DEVELOPER)
 
 
 class Development:
-    """Takes everybody for the developer whose machine it is. For loopback alone, and only where it was asked for."""
+    """Takes every caller for the developer of this machine. For loopback alone, and only if asked for."""
 
-    async def authenticate(self, authorization: str | None, /) -> Principal:  # noqa: ARG002 - whatever was sent
+    async def authenticate(self, authorization: str | None, /) -> Principal:  # noqa: ARG002 - it is not read
         """Return the developer."""
         return DEVELOPER
 
 
 class AnyOf:
-    """Lets in whoever one of several authenticators knows."""
+    """Lets in a caller that one of several authenticators knows."""
 
     def __init__(self, *authenticators: Authenticator) -> None:
         self._authenticators = authenticators

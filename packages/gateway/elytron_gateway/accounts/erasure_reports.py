@@ -7,7 +7,7 @@ from elytron_core.model import Value
 
 
 class ErasedUser(Value):
-    """What was removed of a user, space by space: collections with the count of their documents."""
+    """The removed documents of a user, space by space: collections with the count of their documents."""
 
     user_id: str
     at: int
@@ -36,7 +36,7 @@ def sign(report: ErasedUser, secret: bytes, /) -> SignedReport:
 
 
 def is_genuine(signed: SignedReport, public_key: str, /) -> bool:
-    """Tell whether `signed` says what the holder of `public_key` signed."""
+    """Return whether the signature of `signed` is by the holder of `public_key`."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

@@ -1,9 +1,9 @@
-"""How much a user may hold in all of his spaces together, whichever servers take it in.
+"""A user's quota over all spaces together, on any number of servers.
 
-Each space is allotted a part of the quota, under the revision of its user. What a space takes in is held to its part
-before the commit that counts it, so that no other space has to be looked at. A part that a space does not use is taken
-back for another in three steps: it may hold no more than it does, its count is written anew, so that whoever is about
-to add under the old part looks again, and then the rest is free.
+Each space is allotted a part of the quota, under the revision of its user. A space is held to its part
+before the commit that counts it, so that no other space has to be read. An unused part of a space is
+taken back in three steps: its limit becomes its count, the count is written again, so that a call which is about
+to add under the old part reads it again, and then the rest is free.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from elytron_gateway.accounts.users import Users
 from elytron_gateway.names import Owner
 
 SHARES = 16
-"""A space is allotted so many parts of the quota more than it needs, one of this many, where there is room."""
+"""A space is allotted this share of the quota more than it needs, if there is room."""
 
 
 class Quotas:
@@ -30,7 +30,7 @@ class Quotas:
         self._most = most
 
     def room(self, owner: Owner, of: Quantity, /) -> Room:
-        """Return what refuses the owner's space to hold more than is left of his quota."""
+        """Return what refuses the owner's space to hold more than is left of the owner's quota."""
         limit = self._most.get(of)
 
         async def room(counts: Counts) -> None:

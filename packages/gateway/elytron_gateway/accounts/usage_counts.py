@@ -1,4 +1,4 @@
-"""How much each space holds, counted in the batch that changes it, and how much a user may hold."""
+"""Usage counts: the size of each space, counted in the batch that changes it, and a user's limit."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -37,9 +37,9 @@ Room = Callable[[Counts], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Planned(Generic[T]):
-    """What a change is to do: its result, what the space holds behind it, and the documents that it puts and deletes.
+    """A planned change: its result, the space's size after it, and the documents that it puts and deletes.
 
-    Under `once` it is done once, however often it is asked for.
+    Under `once` it is done once, for any number of calls.
     """
 
     result: T
@@ -60,25 +60,25 @@ class Counting:
         """Return what a space holds; one that was never counted is counted for all times."""
         kept = await self._kept(space)
         if not kept.revision and await self._ctx.spaces.find(space) is not None:
-            # Whoever was quicker has kept his own count.
+            # The commit that came first has stored its own count.
             with suppress(Conflict):
                 await commit(self._ctx, space, self._shelf.put(KEY, kept.value, expects=0))
         return kept.value
 
     async def renew(self, space: SpaceId, /) -> Counts:
-        """Write the count of a space anew and return it: every change of it that is under way is planned anew."""
+        """Write the count of a space again and return it: each unfinished change of it is planned again."""
         kept = await self._kept(space)
         try:
             await commit(self._ctx, space, self._shelf.put(KEY, kept.value, expects=kept.revision))
         except Conflict:
-            # Somebody else has changed it meanwhile, which serves as well.
+            # Another process has changed it meanwhile, which serves as well.
             return (await self._kept(space)).value
         return kept.value
 
     async def change(self, space: SpaceId, plan: Callable[[Counts], Awaitable[Planned[T]]], /) -> T:
-        """Do what `plan` makes of what the space holds, as a whole, and return its result.
+        """Do the change that `plan` makes of the space's size, as a whole, and return its result.
 
-        `plan` is made anew where another process changed the space meanwhile; it raises to refuse.
+        `plan` is called again if another process changed the space meanwhile; it raises to refuse.
         """
         # One user's changes take turns here, so that they do not run into each other in the store.
         async with self._turns.setdefault(space.partition("/")[0], asyncio.Lock()):

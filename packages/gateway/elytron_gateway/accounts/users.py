@@ -41,9 +41,9 @@ class Users:
         self._keys = Shelf(ctx, KEYS, KeyName)
 
     async def create(self, user_id: str, /) -> tuple[User, str]:
-        """Return a user and his key; one who is there already is returned as he is, with the same key.
+        """Return a user and the user's key; an existing user is returned unchanged, with the same key.
 
-        A revoked user gets a new key. Raises InvalidInput for what is no user id.
+        A revoked user gets a new key. Raises InvalidInput if it is not a user id.
         """
         require_user_id(user_id)
         key = await self._place(user_id)
@@ -72,14 +72,14 @@ class Users:
         """Return the user that the key belongs to. Raises Unauthorized, alike for every reason."""
         kept = await self._users.get(SPACE, await self._place(user_id)) if user_id else None
         user = kept.value if kept is not None else _NOBODY
-        # The key is derived and compared for unknown users too, so that time tells nobody who exists.
+        # The key is derived and compared for unknown users too, so that the time taken does not show who exists.
         fits = hmac.compare_digest((await self._key(user)).encode(), user_key.encode("utf-8", "replace"))
         if kept is None or not fits or user.revoked_at is not None:
             raise Unauthorized
         return user
 
     async def holder(self, user_key: str, /) -> User:
-        """Return the user whose key this is, without his id. Raises Unauthorized, alike for every reason."""
+        """Return the user of this key, without an id. Raises Unauthorized, alike for every reason."""
         kept = await self._keys.get(SPACE, await self._tag(user_key))
         return await self.authenticate(kept.value.user_id if kept is not None else "", user_key)
 
@@ -90,12 +90,12 @@ class Users:
         return await self._key(user)
 
     async def revoke(self, user_id: str, /) -> None:
-        """End the user's key; his memory stays. Raises NotFound."""
+        """Revoke the user's key; the memory stays. Raises NotFound."""
         now, salt = self._ctx.clock.now(), self._salt()
         await self._change(user_id, lambda _: {"revoked_at": now, "salt": salt})
 
     async def enters(self, user: User, space: SpaceId, /) -> None:
-        """Remember that the user writes to `space`, so that all of his can be counted and erased.
+        """Remember that the user writes to `space`, so that all of the user's spaces can be counted and erased.
 
         Raises LimitExceeded.
         """
@@ -115,7 +115,7 @@ class Users:
             yield kept.value
 
     async def erase(self, user_id: str, /, *refs: Ref) -> None:
-        """Erase the user himself, and what else stands at `refs`; his spaces are erased before. Raises NotFound."""
+        """Erase the user's record and the documents at `refs`; the spaces are erased before. Raises NotFound."""
         kept = await self._kept(user_id)
         named = (Ref(USERS, kept.key), Ref(KEYS, await self._tag(await self._key(kept.value))), *refs)
         await self._ctx.store.erase(Erasure(space=SPACE, at=self._ctx.clock.now(), refs=named))
@@ -133,7 +133,7 @@ class Users:
         return kept
 
     async def change(self, user_id: str, change: Change, /) -> User:
-        """Put what `change` makes of the user in his place, and return it; made anew where another was quicker.
+        """Replace the user by what `change` returns, and return it; called again if another commit came first.
 
         Raises NotFound.
         """
@@ -154,7 +154,7 @@ class Users:
             return user
 
     async def _renamed(self, before: User | None, after: User | None) -> list[Put | Delete]:
-        """Return the changes by which a user's new key is known, and his old one no more."""
+        """Return the changes that store a user's new key and remove the old one."""
         has = [user for user in (before, after) if user is not None and user.revoked_at is None]
         if before is not None and after is not None and before.salt == after.salt:
             return []
@@ -184,7 +184,7 @@ class Users:
 
 
 class UserKeys:
-    """Lets holders of a gateway user's key in everywhere, each to his own space."""
+    """Lets holders of a gateway user's key in on every transport, each to the user's own space."""
 
     def __init__(self, users: Users, /) -> None:
         self._users = users
@@ -198,5 +198,5 @@ class UserKeys:
 
 
 def principal_of(user: User, /) -> Principal:
-    """Return who the user is on every transport, so that his limits hold over all of them."""
+    """Return the user's principal, the same on every transport, so that limits hold over all of them."""
     return Principal(f"gateway:{user.user_id}", PrincipalKind.USER, SpaceId(user.user_id))

@@ -21,7 +21,7 @@ File = tuple[str, bytes, str]
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[AnswerT]):
-    """One request. `fields` go into the body where it has one, else into the address; `is_placed` adds credentials."""
+    """One request. `fields` go into the body if it has one, else into the address; `is_placed` adds credentials."""
 
     method: str
     path: str
@@ -193,7 +193,7 @@ def list_users() -> Call[wire.UsersAnswer]:
 
 
 def usage(user_id: str, /) -> Call[wire.UsageAnswer]:
-    """Say what a user holds, over all of his apps and projects."""
+    """Return a user's usage, over all apps and projects."""
     return Call("GET", _user(user_id), wire.UsageAnswer, is_placed=False)
 
 
@@ -208,12 +208,12 @@ def revoke_key(user_id: str, /) -> Call[wire.UsageAnswer]:
 
 
 def erase_user(user_id: str, /) -> Call[SignedReport]:
-    """Erase a user with all of his spaces for good; the report is signed."""
+    """Erase a user with all spaces for good; the report is signed."""
     return Call("DELETE", _user(user_id), SignedReport, is_placed=False)
 
 
 def drain_backlog() -> Call[wire.DrainAnswer]:
-    """Tell an upstream that answers again what it was not told."""
+    """Send an upstream that answers again what it has missed."""
     return Call("POST", "/backlog/drain", wire.DrainAnswer, is_placed=False)
 
 

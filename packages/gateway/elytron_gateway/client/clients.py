@@ -42,7 +42,7 @@ class Failure(StrEnum):
 
 
 class NoAnswer(Unreachable):
-    """A call that was not answered, or not by what can be read; `status` where there was one."""
+    """A call without an answer, or without a readable one; `status` if there was one."""
 
     def __init__(self, message: str, /, *, failure: Failure, status: int | None = None) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class _NoObject(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Whose gateway it is and where. Shows no key."""
+    """The gateway's address and the account. Shows no key."""
 
     base_url: str = BASE_URL
     user_id: str = ""
@@ -75,7 +75,7 @@ class Account:
 
 
 def is_address(base_url: str, /) -> bool:
-    """Tell whether `base_url` names a server: its host, and its port where there is one, without a user."""
+    """Return whether `base_url` names a server: its host, and its port if any, without a user."""
     try:
         parts = urlsplit(base_url)
         port = parts.port
@@ -108,7 +108,7 @@ def waiting(build: Callable[P, Call[AnswerT]], /) -> Callable[Concatenate["SyncM
 
 
 class _Client:
-    """What both clients know: the account, and how a call becomes a request and an answer a value."""
+    """The part that both clients share: the account, requests from calls, and values from answers."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class _Client:
             "limits": most,
             "trust_env": False,
             "proxy": self.account.proxy,
-            # Where nothing is encrypted, the system's certificates need not be read.
+            # Without encryption the system's certificates need not be read.
             "verify": not self.account.base_url.startswith("http://"),
         }
 
@@ -149,7 +149,7 @@ class _Client:
             # Before what may be long: a gateway looks for them among the first bytes of a body.
             fields = {"user_id": account.user_id, "user_key": account.user_key, **fields}
         else:
-            # What has no body says it in headers: addresses are logged on the way.
+            # A request without a body has them in headers: addresses are logged on the way.
             headers |= {"Authorization": f"Bearer {account.user_key}", USER_ID: account.user_id}
         sent: dict[str, Any] = {"method": call.method, "url": account.base_url + call.path, "headers": headers}
         if call.method != "POST":
@@ -308,7 +308,7 @@ def _httpx() -> Any:
 
 
 def _object(response: "httpx.Response") -> dict[str, Any]:
-    """Return the JSON object in an answer. Raises ValueError where it is none."""
+    """Return the JSON object in an answer. Raises ValueError if it is not one."""
     body: Any = response.json()
     if not isinstance(body, dict):
         raise _NoObject

@@ -1,4 +1,4 @@
-"""Text out of files that nobody vouches for: what a file is, and its text in chunks, read in a process of its own."""
+"""Text from untrusted files: a file's type, and its text in chunks, read in a child process."""
 
 from elytron_gateway.extraction.child_process import Chunk, Extraction, Unreadable, read_chunks
 from elytron_gateway.extraction.file_type import ALLOWED, MEDIA, media_type, readable_types

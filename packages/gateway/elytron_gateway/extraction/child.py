@@ -59,7 +59,7 @@ def _confine(cpu_s: int, memory: int) -> None:
 
 
 def _texts(data: bytes, media_type: str) -> Iterator[tuple[int | None, str]]:
-    """Yield the file's texts, each with its page where it has pages."""
+    """Yield the file's texts, each with its page if it has pages."""
     if media_type == "application/pdf":
         yield from _pdf(data)
         return
@@ -86,7 +86,7 @@ def _pdf(data: bytes) -> Iterator[tuple[int | None, str]]:
 
 
 def _marked(data: bytes, media_type: str) -> str:
-    """Return the text as Markdown, without the block that tells of the file itself."""
+    """Return the text as Markdown, without the block that describes the file itself."""
     import kreuzberg
 
     config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False)
@@ -99,7 +99,7 @@ def _marked(data: bytes, media_type: str) -> str:
 
 
 def _flat(value: JsonValue, path: str) -> Iterator[str]:
-    """Yield a line per leaf of a JSON value: where it stands, and what it is."""
+    """Yield a line per leaf of a JSON value: its path and its value."""
     match value:
         case dict():
             for name, item in value.items():
@@ -112,7 +112,7 @@ def _flat(value: JsonValue, path: str) -> Iterator[str]:
 
 
 def _chunks(text: str, size: int) -> Iterator[tuple[str, str | None]]:
-    """Yield pieces of at most `size` characters, each with the heading that it stands under."""
+    """Yield pieces of at most `size` characters, each with the heading above it."""
     from semantic_text_splitter import MarkdownSplitter
 
     headings = [
@@ -131,7 +131,7 @@ def _chunks(text: str, size: int) -> Iterator[tuple[str, str | None]]:
 
 
 def _parts(text: str) -> Iterator[tuple[int, str]]:
-    """Yield a text in parts that are split each by itself, between paragraphs, or lines, where it has some."""
+    """Yield a text in parts that are split each by itself, between paragraphs, or lines, if it has some."""
     start = 0
     while len(text) - start > SPLIT_CHARS:
         last = start + SPLIT_CHARS

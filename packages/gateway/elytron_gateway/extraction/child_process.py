@@ -12,7 +12,7 @@ from elytron_gateway import limits as gateway_limits
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a file's text, with the page it stands on and the heading it stands under."""
+    """A piece of a file's text, with its page and the heading above it."""
 
     text: str
     page: int | None = None
@@ -28,7 +28,7 @@ class Unreadable(Exception):
 
 
 class Extraction:
-    """Reads files, at most so many at once, whoever gave them, each in bounded memory."""
+    """Reads files, a bounded number at once over all callers, each in bounded memory."""
 
     def __init__(self, *, most: int = gateway_limits.EXTRACTIONS) -> None:
         self._places = asyncio.Semaphore(most)
@@ -105,7 +105,7 @@ sys.path[:] = sys.argv[1:end]
 from elytron_gateway.extraction.child import main
 sys.exit(main(sys.argv[end + 1:]))
 """
-"""Started without the environment and the user's site, the child is told where modules are."""
+"""Started without the environment and the user's site, the child gets the paths of modules."""
 
 
 def _require_extra() -> None:

@@ -12,9 +12,9 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-"""Those of four bytes stand before those of two, which begin as they do."""
+"""Those of four bytes come before those of two, which begin alike."""
 _SAID = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
-"""Where a page of HTML says its encoding; standards have it among the first kilobyte."""
+"""The start of an HTML page that can declare its encoding: by the standard the first kilobyte."""
 _ISO: Final = (*range(1, 9), *range(10, 17))
 CHARSETS: Final = MappingProxyType(
     {name: name for name in ("utf-8", "us-ascii", "big5", "gb18030", "shift_jis", "euc-jp", "iso-2022-jp", "euc-kr")}
@@ -34,9 +34,9 @@ _LATE = 0.15
 
 
 def text_of(data: bytes, /, *, is_whole: bool = True) -> str | None:
-    """Return the text that `data` is; None where it is none, or does not tell in which encoding.
+    """Return the text in `data`; None if it is not text, or its encoding cannot be determined.
 
-    What is not whole may end within a character.
+    A part of a file may end within a character.
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -61,7 +61,7 @@ def _decoded(data: bytes, encoding: str, *, is_whole: bool) -> str | None:
 
 
 def _is_chinese(data: bytes) -> bool:
-    """Tell whether nearly all that is not ASCII are common characters of GB 2312, as in files of Chinese systems.
+    """Return whether nearly all that is not ASCII are common characters of GB 2312, as in files of Chinese systems.
 
     Other encodings of the same bytes fail: those of Western letters have single high bytes, Cyrillic ones the rarer
     characters' bytes, Korean ones none of the later half of the common ones.

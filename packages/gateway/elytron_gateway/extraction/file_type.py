@@ -1,4 +1,4 @@
-"""What a file is: told by its bytes, its name only choosing between kinds of text."""
+"""A file's type: decided by its bytes; its name only chooses between kinds of text."""
 
 import re
 from pathlib import PurePosixPath
@@ -54,7 +54,7 @@ _SVG = re.compile(
     rb"(?:\xef\xbb\xbf)?+(?>\s++|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*+(?:\[.*?\]\s*+)?+>)*+<(?:[\w.-]++:)?+svg[\s/>]",
     re.DOTALL | re.IGNORECASE,
 )
-"""How an SVG begins: behind declarations and comments stands its element, perhaps with a prefix."""
+"""The beginning of an SVG: its element after declarations and comments, perhaps with a prefix."""
 
 
 def readable_types(*, reads_media: bool) -> frozenset[str]:
@@ -65,10 +65,10 @@ def readable_types(*, reads_media: bool) -> frozenset[str]:
 def media_type(data: bytes, /, *, name: str = "", declared: str = "", allowed: frozenset[str] = ALLOWED) -> str:
     """Return the media type of a file. Raises UnsupportedMedia for one that is not in `allowed`.
 
-    The bytes decide. A text is what its name's ending says, else what was declared, where that is a kind of text; an
+    The bytes decide. A text has the type of its name's ending, else the declared one, if that is a kind of text; an
     SVG, and what was declared to be a picture or a sound, is none.
     """
-    # Its beginning tells what it is; the rest is decoded where it is read, in a process of its own.
+    # Its beginning decides the type; the rest is decoded when it is read, in a child process.
     text = text_of(data[:_HEAD], is_whole=len(data) <= _HEAD)
     is_text = text is not None and not data.startswith(_SIGNATURES)
     found = _kind_of_text(text or "", name, declared) if is_text else _signature(data)
@@ -78,7 +78,7 @@ def media_type(data: bytes, /, *, name: str = "", declared: str = "", allowed: f
 
 
 def _kind_of_text(text: str, name: str, declared: str) -> str:
-    """Return which kind of text a text is, empty where it is a picture or a sound."""
+    """Return the kind of text, empty if it is a picture or a sound."""
     ending = _TEXTS.get(PurePosixPath(name.lower()).suffix)
     said = declared.partition(";")[0].strip().lower()
     if said.partition("/")[0] in _TEXTLESS or _SVG.match(text[:_HEAD].encode()):

@@ -32,7 +32,7 @@ from elytron_gateway.upstream.port import EmbeddedUpstream, Item, Told, Upstream
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What was given: bytes, and what their giver says of them."""
+    """An uploaded file: its bytes, and what the caller declares about them."""
 
     data: bytes
     file_name: str = ""
@@ -75,7 +75,7 @@ class Resources:
     async def take(self, owner: Owner, given: Given, /, *, room: Room) -> Resource:
         """Take a file in and make its text searchable; equal content gives the resource that is there.
 
-        What could not be read stands with status failed and says why; giving it again tries once more. Raises
+        An unreadable file is stored with status failed and the reason; another upload tries once more. Raises
         PayloadTooLarge, UnsupportedMedia, LimitExceeded, or what `room` raises, before anything is kept.
         """
         if len(given.data) > self.max_bytes:
@@ -107,7 +107,7 @@ class Resources:
         return {resource.resource_id: resource for resource in found.values() if resource.is_extracted}
 
     async def find(self, owner: Owner, resource_id: str, /) -> Resource | None:
-        """Return a resource, or None where it is missing or another's."""
+        """Return a resource, or None if it is missing or another user's."""
         kept = await self._kept(owner, resource_id)
         return kept.value if kept is not None else None
 
@@ -135,7 +135,7 @@ class Resources:
             return kept.key
 
     async def _register(self, owner: Owner, given: Given, mime: str, room: Room) -> Kept[Resource]:
-        """Return the record of a content, made where there is none."""
+        """Return the record of a content, made if there is none."""
         place = await self._twin_place(owner, given.data)
         made = self._new(given, mime, place)
 
@@ -208,7 +208,7 @@ class Resources:
         return await self._settle(owner, kept, ResourceStatus.EXTRACTED, chunks=len(told))
 
     async def _read(self, owner: Owner, resource: Resource, data: bytes) -> list[Told]:
-        """Return what the upstream is told: the text in chunks, or the file itself if it is a picture or a sound."""
+        """Return what is sent upstream: the text in chunks, or the file itself if it is a picture or a sound."""
         if resource.mime in MEDIA:
             return [_whole(resource, owner, data)]
         chunks = await self._extraction.chunks(data, resource.mime)
@@ -272,7 +272,7 @@ def _told(resource: Resource, owner: Owner, number: int, chunk: Chunk) -> Told:
         metadata["page"] = chunk.page
     if chunk.heading:
         metadata["heading"] = chunk.heading
-    # A document's words are its author's, whoever handed it in.
+    # A document's words are its author's, not its uploader's.
     said = Message(
         text=chunk.text,
         speaker=owner.user,

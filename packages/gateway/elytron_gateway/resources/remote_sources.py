@@ -24,14 +24,14 @@ _GZIP_BITS = 16 + zlib.MAX_WBITS
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What external resources may be read from. Nothing, unless somebody says so."""
+    """Sources that external resources may be read from. None by default."""
 
     hosts: frozenset[str] = frozenset()
     folders: tuple[Path, ...] = ()
 
 
 async def read(uri: str, allowed: Allowed, /, *, max_bytes: int) -> Given:
-    """Return what lies at `uri`.
+    """Return the content at `uri`.
 
     Raises PermissionRefused for an address that is not allowed, NotFound, PayloadTooLarge, Unreachable.
     """
@@ -50,7 +50,7 @@ def _file(host: str, path: str, allowed: Allowed, max_bytes: int) -> Given:
     if host not in {"", "localhost"}:
         raise refusal
     try:
-        # Links are followed before it is judged where the file lies.
+        # Links are followed before the file's folder is checked.
         real = Path(path).resolve(strict=True)
     except (OSError, ValueError):
         raise refusal from None
@@ -111,7 +111,7 @@ async def _body(response: "httpx.Response", uri: str, max_bytes: int) -> Given:
 async def _checked(uri: str, allowed: Allowed) -> tuple[str, str]:
     """Return the address with its host replaced by the address number that was judged, and the host's name.
 
-    The name is looked up once, so that nobody can answer the judge one thing and the reader another.
+    The name is looked up once, so that the check and the read use the same answer.
     """
     address = urlsplit(uri)
     host = (address.hostname or "").lower()
@@ -132,7 +132,7 @@ async def _checked(uri: str, allowed: Allowed) -> tuple[str, str]:
 
 
 def _is_number(host: str) -> bool:
-    """Tell whether a host is an address number; one that an operator allows by its number may be private."""
+    """Return whether a host is an address number; one that an operator allows by its number may be private."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -1,1 +1,1 @@
-"""What lies behind the gateway: the port, an EverOS server, and what an upstream that is down was not told yet."""
+"""Upstreams of the gateway: the port, an EverOS server, and the backlog of an upstream that is down."""

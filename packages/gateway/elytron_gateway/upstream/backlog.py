@@ -1,7 +1,7 @@
-"""What an upstream that is down was not told yet: kept durably, and told once and in its order when it answers again.
+"""Backlog of an upstream that is down: stored durably, and sent once and in order when it answers again.
 
 Each addition that waits is a document of its owner's space. A mark in the gateway's space says that a space is behind,
-and who tells what waits there: of several servers over one store one holds the mark for a while, the others leave it.
+and which server sends it: of several servers over one store one holds the mark for a while.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """How many additions the upstream was told, and whether nothing waits before what comes now."""
+    """Number of additions sent upstream, and whether no earlier one waits."""
 
     told: int = 0
     is_clear: bool = True
 
 
 class Backlog:
-    """Additions to an upstream, of which none is lost: what it cannot take now is told before what comes later."""
+    """Additions to an upstream, of which none is lost: one that it cannot take now is sent before later ones."""
 
     def __init__(self, ctx: OperationContext, upstream: Upstream, counting: Counting, /) -> None:
         self._ctx = ctx
@@ -48,7 +48,7 @@ class Backlog:
 
     async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
         """Tell the upstream, or keep the messages until it answers; what is kept is said so. Raises GatewayRefused."""
-        # Each message has a key before it is told at all: what is told again because an answer was lost is the same.
+        # Each message has a key before it is first sent: one that is sent again after a lost answer is the same.
         left = list(_parts([replace(one, key=one.key or blobs.new_key(self._ctx)) for one in told]))
         try:
             if (await self.drain(owner)).is_clear:
@@ -62,13 +62,13 @@ class Backlog:
         return Added(is_queued=True)
 
     async def flush(self, owner: Owner, session: str, /) -> Flushed:
-        """Let the upstream extract from all that was added. Raises Unreachable, also where that is just being told."""
+        """Let the upstream extract from all that was added. Raises Unreachable, also while additions are being sent."""
         if not (await self.drain(owner)).is_clear:
             raise Unreachable("what was added before is just being told to the upstream: flush again")
         return await self._upstream.flush(owner, session)
 
     async def drain(self, owner: Owner, /) -> Drained:
-        """Tell the upstream what it was not told yet, oldest first, unless another does so now. Raises Unreachable.
+        """Send the upstream what it has missed, oldest first, unless another server does so now. Raises Unreachable.
 
         What it refuses for good is set aside, so that it holds nothing up.
         """
@@ -86,7 +86,7 @@ class Backlog:
         return Drained(told, is_clear=not waiting)
 
     async def drain_all(self) -> int:
-        """Tell the upstream what waits of everybody; return how much. Raises Unreachable."""
+        """Send the upstream all users' waiting additions; return how many. Raises Unreachable."""
         told = 0
         async for owner in self._owners():
             told += (await self.drain(owner)).told
@@ -99,7 +99,7 @@ class Backlog:
             await self._counting.change(owner.space, partial(self._waiting_again, owner))
 
     async def count(self) -> int:
-        """Return how many additions wait or were refused, of everybody."""
+        """Return how many additions of all users wait or were refused."""
         found = 0
         async for owner in self._owners():
             counts = await self._counting.of(owner.space)
@@ -111,7 +111,7 @@ class Backlog:
             yield Owner(kept.value.user, kept.value.app, kept.value.project)
 
     async def mark_of(self, owner: Owner, /) -> Ref:
-        """Return where it stands that an owner's space is behind."""
+        """Return the reference of the mark that an owner's space is behind."""
         return Ref(BEHIND, await self._place(owner))
 
     async def _keep(self, owner: Owner, session: str, parts: Sequence[Sequence[Told]]) -> None:
@@ -159,7 +159,7 @@ class Backlog:
             raise Unreachable("the upstream takes too long to take an addition") from None
 
     async def _items(self, owner: Owner, items: Sequence[MessageItem]) -> tuple[Item, ...]:
-        """Return what a message is made of; nothing where a file of it is gone, so that its text alone is told."""
+        """Return a message's items; none if a file of it is gone, so that only its text is sent."""
         try:
             return tuple(
                 [
@@ -171,7 +171,7 @@ class Backlog:
             return ()
 
     async def _settle(self, owner: Owner, told: Kept[Waiting], *, problem: str = "") -> None:
-        """Let go of an addition that was told, or set it aside for its `problem`."""
+        """Remove an addition that was sent, or set it aside for its `problem`."""
 
         async def plan(counts: Counts) -> Planned[None]:
             kept = await self._waiting.get(owner.space, told.key)
@@ -200,7 +200,7 @@ class Backlog:
         return Planned(None, counts.model_copy(update=more), tuple(puts))
 
     async def _mark(self, owner: Owner) -> None:
-        """Say that the owner's space is behind, where that is not said."""
+        """Mark the owner's space as behind, if it is not marked."""
         behind = Behind(user=owner.user, app=owner.app, project=owner.project)
         key = await self._place(owner)
         if await self._behind.get(SPACE, key) is None:
@@ -219,7 +219,7 @@ class Backlog:
         return await self._put(kept, holder=self._ctx.ids.new(), until=Instant(now + gateway_limits.HOLD_MS))
 
     async def _still_held(self, owner: Owner, holder: str) -> bool:
-        """Tell whether the mark is still held, for long enough to tell one addition; hold it longer if it is not."""
+        """Return whether the mark is still held, for long enough to send one addition; hold it longer if it is not."""
         kept = await self._behind.get(SPACE, await self._place(owner))
         if kept is None or kept.value.holder != holder:
             return False
@@ -237,7 +237,7 @@ class Backlog:
         return Kept(kept.key, behind, kept.revision + 1)
 
     async def _let_go(self, owner: Owner, holder: str) -> None:
-        """Give the mark back; take it away where nothing waits any more."""
+        """Release the mark; remove it if nothing waits."""
         for _ in range(RACES):
             kept = await self._behind.get(SPACE, await self._place(owner))
             if kept is None or kept.value.holder != holder:

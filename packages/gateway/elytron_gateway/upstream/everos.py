@@ -30,7 +30,7 @@ OK = 200
 _BETWEEN = "~"
 _TRANSIENT = frozenset({502, 503, 504})
 _OF_FILES = frozenset({413, 415, 422, 503})
-"""How it refuses what it cannot read, or is not set up to read."""
+"""Codes by which it refuses what it cannot read, or is not set up to read."""
 _LASTING = frozenset({"CAPABILITY_UNAVAILABLE"})
 """Codes that come with a transient status and do not pass by themselves."""
 
@@ -39,7 +39,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often a call is tried, and how long a server that fails again and again is left alone."""
+    """Number of tries of a call, and the pause after repeated failures of a server."""
 
     attempts: int = 3
     first_wait_s: float = 0.2
@@ -123,9 +123,9 @@ class EverOsUpstream:
         return None
 
     async def hide(self, owner: Owner, memory_id: str, /, *, undo: bool) -> None:
-        """Do nothing: what stands over a memory is applied to what it finds."""
+        """Do nothing: overrides are applied to its hits."""
 
-    async def erase(self, owner: Owner, memory_ids: Sequence[str], /) -> int:  # noqa: ARG002 - it cannot be told
+    async def erase(self, owner: Owner, memory_ids: Sequence[str], /) -> int:  # noqa: ARG002 - it is unknown
         raise Unsupported("an EverOS upstream erases nothing through its API: delete the memory instead")
 
     async def healthy(self) -> bool:
@@ -184,7 +184,7 @@ class EverOsUpstream:
         code = str(_object(told.get("error")).get("code", ""))
         if response.status_code in _TRANSIENT and code not in _LASTING:
             raise _Failed(f"the upstream returned HTTP {response.status_code}", was_refused=True)
-        # Its message may repeat what was sent, so that only its code is told.
+        # Its message may repeat what was sent, so that only its code is reported.
         raise GatewayRefused(
             f"the upstream returned HTTP {response.status_code} {code}".rstrip(), status=response.status_code
         )
@@ -206,7 +206,7 @@ class _Failed(Exception):
 
 
 def _there(owner: Owner, session: str) -> str:
-    """Return a session's name upstream. Raises InvalidInput where it is too long for it."""
+    """Return a session's name upstream. Raises InvalidInput if it is too long for it."""
     name = f"{owner.user}{_BETWEEN}{session}"
     if len(name) > SESSION_CHARS:
         most = SESSION_CHARS - len(owner.user) - len(_BETWEEN)
@@ -215,13 +215,13 @@ def _there(owner: Owner, session: str) -> str:
 
 
 def _here(owner: Owner, session: object) -> str | None:
-    """Return our name of a session upstream, None where it is not this owner's."""
+    """Return our name of a session upstream, None if it is not this owner's."""
     user, between, name = str(session).partition(_BETWEEN)
     return name if between and user == owner.user else None
 
 
 def _key(told: Sequence[Told]) -> str | None:
-    """Return what tells these messages, sent again, from others; None where they bring nothing for it."""
+    """Return a key by which these messages are recognised if sent again; None if they have none."""
     keys = [one.key for one in told]
     return canonical.digest("\n".join(key for key in keys if key).encode())[:32] if all(keys) else None
 
@@ -269,7 +269,7 @@ def _waiting(owner: Owner, item: Json) -> Found | None:
 
 
 def _score(value: object) -> float:
-    """Return a score that can be put in order, whatever was sent for one."""
+    """Return a score that can be ordered, for any value that was sent."""
     is_number = isinstance(value, int | float) and math.isfinite(value)
     return float(cast("float", value)) if is_number else 0.0
 

@@ -1,4 +1,4 @@
-"""What lies behind the gateway: the port to a memory service, and the runtime in this process as one."""
+"""The gateway's upstream: the port to a memory service, and the runtime in this process as one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ DRAWN = frozenset({Outcome.STORED, Outcome.UPDATED})
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A part of a message, with the bytes where it is a file."""
+    """A part of a message, with the bytes if it is a file."""
 
     said: MessageItem
     data: bytes = b""
@@ -39,7 +39,7 @@ class Item:
 class Told:
     """A message for the upstream. `key` makes a repeat of the same message one.
 
-    `items` are what it is made of where there are files among it, for an upstream that reads these itself; the message
+    `items` are its parts if there are files among them, for an upstream that reads these itself; the message
     has what can be read of them here.
     """
 
@@ -49,14 +49,14 @@ class Told:
     tags: tuple[str, ...] = ()
     metadata: Metadata = field(default_factory=dict[str, str | int | float | bool | None])
     is_outside: bool = False
-    """Whether it rests on what no user vouches for: a page, a file, a tool's answer."""
+    """True if it rests on untrusted content: a page, a file, a tool's answer."""
     is_file_alone: bool = False
-    """Whether its words are nothing without its files, so that an upstream that cannot read these refuses it."""
+    """True if its words mean nothing without its files, so that an upstream that cannot read these refuses it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What became of messages: the ids of their memories where the upstream has any, or that they wait for it."""
+    """Outcome of messages: the ids of their memories if the upstream has any, or that they wait for it."""
 
     ids: tuple[str, ...] = ()
     is_queued: bool = False
@@ -64,9 +64,9 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """What became of a flush: whether there was anything to extract from, and how many memories were drawn from it.
+    """Outcome of a flush: whether there was anything to extract from, and how many memories were drawn from it.
 
-    `extracted` is None where the upstream has nothing to do for such a session.
+    `extracted` is None if the upstream has nothing to do for such a session.
     """
 
     extracted: bool | None
@@ -75,12 +75,12 @@ class Flushed:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What a search reads: one session, what carries a tag, or all that the owner has."""
+    """Scope of a search: one session, memories with a tag, or all of the owner's."""
 
     session: str | None = None
     tag: str | None = None
     sessions: tuple[str, ...] = ()
-    """The sessions that the tag stands for, for an upstream that knows no tags."""
+    """The sessions with the tag, for an upstream that knows no tags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,11 @@ class Found:
 
 
 class Upstream(Protocol):
-    """A memory service that keeps messages and finds them. Raises Unreachable where it does not answer."""
+    """A memory service that keeps messages and finds them. Raises Unreachable if it does not answer."""
 
     @property
     def reads_media(self) -> bool:
-        """Whether it may read pictures and sounds; if it does not read one, it refuses that."""
+        """True if it may read pictures and sounds; it refuses one that it does not read."""
         ...
 
     async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
@@ -116,7 +116,7 @@ class Upstream(Protocol):
         ...
 
     async def session_of(self, owner: Owner, memory_id: str, /) -> str | None:
-        """Return the session of a memory, None where it cannot be told. Raises NotFound."""
+        """Return the session of a memory, None if it is unknown. Raises NotFound."""
         ...
 
     async def hide(self, owner: Owner, memory_id: str, /, *, undo: bool) -> None:
@@ -128,7 +128,7 @@ class Upstream(Protocol):
         ...
 
     async def healthy(self) -> bool:
-        """Tell whether it answers, and is not left alone for a while because it failed again and again."""
+        """Return whether it answers, and is not paused after repeated failures."""
         ...
 
     async def resume(self) -> None:
@@ -166,7 +166,7 @@ class EmbeddedUpstream:
         return Added(tuple(ids))
 
     async def flush(self, owner: Owner, session: str, /) -> Flushed:
-        """Maintain a chat's new turns. What is added is found at once; a resource's text is nobody's own words."""
+        """Maintain a chat's new turns. Added text is found at once; a resource's text is not the user's words."""
         if not session.startswith(CHAT):
             return Flushed(extracted=None)
         scope = _scope(owner, session)
@@ -194,7 +194,7 @@ class EmbeddedUpstream:
         return await covered(self._runtime.context, owner.space, query, session=where.session, limit=limit)
 
     async def shown(self, owner: Owner, memory_id: str, /, *, score: float) -> Found | None:
-        """Return a memory as search would have found it, hidden or not; None where there is none."""
+        """Return a memory as search would have found it, hidden or not; None if there is none."""
         try:
             hit = await self._runtime.get(MemoryGetRequest(scope=Scope(space=owner.space), id=memory_id))
         except NotFound:
@@ -217,7 +217,7 @@ class EmbeddedUpstream:
     async def erase_session(self, owner: Owner, session: str, /) -> int:
         """Remove everything of a session for good; return how many memories there were.
 
-        What an erasure emptied that was then cut off is no memory any more and goes too, so that it can be told anew.
+        Memories that an interrupted erasure emptied are removed too, so that they can be added again.
         """
         ctx = self._runtime.context
         record = await ctx.spaces.find(owner.space)
@@ -245,9 +245,9 @@ def _messages_of(document: Document) -> list[str]:
 
 
 def _session(owner: Owner, conversation: str | None) -> str:
-    """Return the session that a memory is shown in: its own, or the user's corrections where it is of none of his.
+    """Return a memory's session: its own, or the user's corrections if it has none.
 
-    So are beliefs, which are of no one chat, and what was said under other names over other transports.
+    So are beliefs, which belong to no single chat, and text of other transports.
     """
     try:
         return str(names.owned(conversation or "", owner))

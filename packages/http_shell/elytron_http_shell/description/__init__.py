@@ -1,1 +1,1 @@
-"""What a server says of itself: OpenAPI, its schemas and examples, and pages."""
+"""The server's own description: OpenAPI, its schemas and examples, and pages."""

@@ -1,4 +1,4 @@
-"""What a server says of itself: its operations, its OpenAPI document, a page to read and try them, its health."""
+"""The server's own description: its operations, its OpenAPI document, a page to read and try them, its health."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ _PAGES = {
 
 
 def watching(entrance: Entrance, metrics: Metrics, /, *, told_to: Access) -> tuple[Surface, ...]:
-    """Return the surfaces that say how the server is; what it can do is told to whom `told_to` lets in."""
+    """Return the surfaces of the server's health; its abilities are shown to callers that `told_to` lets in."""
 
     async def ready(request: Request) -> Response:
         problem = await entrance.dispatcher.unready(request_id_of(request.scope))
@@ -57,7 +57,7 @@ def watching(entrance: Entrance, metrics: Metrics, /, *, told_to: Access) -> tup
 
 
 def describing(surfaces: Sequence[Surface], /, *, told_to: Access) -> tuple[Surface, ...]:
-    """Return the surfaces that describe `surfaces` and themselves; the page is everybody's, what it shows is not."""
+    """Return the surfaces that describe `surfaces` and themselves; the page is public, its content is not."""
     here = [
         shown(path, _page(name, media_type), access=Access.PUBLIC, methods=("GET",),
               told=Told(name.replace(".", "_"), "The page on which operations are read and tried.", None,

@@ -1,6 +1,6 @@
 """Examples of requests and answers for the description, by the names of their models.
 
-Each request is one that a server takes as it stands. An id is one that nobody has: put another in its place.
+A server accepts each request unchanged. Its ids do not exist: replace them.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """The OpenAPI 3.1 documents, derived from the surfaces and so from the registry.
 
-One is for generators of clients: members' operations, the flat calls and health. The other tells of everything.
+One is for generators of clients: members' operations, the flat calls and health. The other one is complete.
 """
 
 import re
@@ -71,7 +71,7 @@ _PROBLEM = "Problem"
 
 
 def client_document(surfaces: Iterable[Surface], /) -> Json:
-    """Return the document that clients are generated from: what is for everybody, without an operator's own."""
+    """Return the document that clients are generated from: operations of members, without those of operators."""
     shown = (
         surface
         for surface in surfaces
@@ -118,7 +118,7 @@ def document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -> Json:
 
 
 def _untold(surface: Surface) -> Told:
-    """Return the little that a surface tells by being there."""
+    """Return the description of a surface without one of its own."""
     name = re.sub(r"\W+", "_", f"{surface.methods[0].lower()}{surface.path}").strip("_")
     return Told(name, f"{surface.path}, for {surface.access}.")
 
@@ -203,7 +203,7 @@ def _responses(told: Told, refs: Refs) -> Json:
 
 
 def _problem(refs: Refs) -> Json:
-    """Return the answer that every surface may give: whatever went wrong is a problem document."""
+    """Return the answer that every surface may give: each error is a problem document."""
     statuses = sorted({row.status for row in FAILURES.values()})
     keys = {status: [key for key, row in FAILURES.items() if row.status == status] for status in statuses}
     told = "; ".join(f"{status}: {', '.join(names)}" for status, names in keys.items())

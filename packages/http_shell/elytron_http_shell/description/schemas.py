@@ -37,13 +37,13 @@ _BOUNDS = frozenset(
     }
 )
 _MOST = 2**53
-"""Bounds of numbers beyond this are told to nobody: few clients read them."""
+"""Larger bounds of numbers are left out: few clients read them."""
 
 
 def brief(schemas: Mapping[str, Json], /, *, requests: Iterable[Json], reports: Iterable[Json], is_whole: bool) -> Json:
     """Return `schemas` for `requests` and `reports`, which refer to them; their bounds and words if it `is_whole`.
 
-    A part of reports alone, or a plain value, that only one place refers to stands in that place.
+    A part of reports alone, or a plain value, that only one place refers to is inlined there.
     """
     bodies = [*requests]
     asked = _reached(schemas, bodies)

@@ -1,6 +1,6 @@
 """Credentials of the gateway's users, read before anything else of a request is.
 
-They stand in the headers, in the query, or among the first bytes of the body; the rest of a body is read for known
+They are in the headers, in the query, or in the first bytes of the body; the rest of a body is read for known
 users alone.
 """
 
@@ -41,7 +41,7 @@ class Unnamed(Unauthorized):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A user's id and key, as a caller says them; without an id, the key alone tells whose it is."""
+    """A user's id and key, as a caller sends them; without an id, the key alone identifies the user."""
 
     user_id: str
     user_key: str
@@ -83,9 +83,9 @@ class Beginning:
 
 
 async def claimed(request: Request, /, *, has_body: bool) -> tuple[Claim, Request]:
-    """Return who the caller says to be, and the request to go on with.
+    """Return the caller's credentials, and the request to go on with.
 
-    A user's key in the headers is taken first. Raises Unauthorized where there is no credential.
+    A user's key in the headers is taken first. Raises Unauthorized if there is no credential.
     """
     known = _of_headers(request.headers)
     if known is not None:
@@ -101,7 +101,7 @@ async def claimed(request: Request, /, *, has_body: bool) -> tuple[Claim, Reques
 
 
 def is_long(headers: Headers, /) -> bool:
-    """Tell whether a body may be longer than what is read of a stranger's."""
+    """Return whether a body may be longer than what is read of a stranger's."""
     declared = headers.get("content-length", "0")
     return "transfer-encoding" in headers or not declared.isdecimal() or int(declared[:18]) > limits.CREDENTIAL_BYTES
 
@@ -151,7 +151,7 @@ def _of_json(head: bytes) -> dict[str, str]:
 
 
 async def _of_form(headers: Headers, head: bytes) -> dict[str, str]:
-    """Return the credentials of a form, as far as its first bytes hold them; its files are let go of."""
+    """Return the credentials of a form that are in its first bytes; its files are dropped."""
 
     async def stream() -> AsyncGenerator[bytes]:
         yield head

@@ -19,7 +19,7 @@ from elytron_http_shell.request.bodies import body, require_length
 
 _FORM = "multipart/form-data"
 WITHOUT_FILES = "application/x-www-form-urlencoded"
-"""How HTTP clients send a form in which no file was put."""
+"""Media type of a form without a file, as HTTP clients send it."""
 _CHARSETS = frozenset({"", "utf-8", "utf8", "us-ascii"})
 """Others are not decoded: some take time that grows with the square of a text."""
 _FIELDS = 64
@@ -73,7 +73,7 @@ class Form:
         await self._form.close()
 
     def fields(self, *known: str) -> dict[str, str]:
-        """Return the text fields. Raises InvalidInput for one that is not `known`, or stands there twice."""
+        """Return the text fields. Raises InvalidInput for one that is not `known`, or occurs twice."""
         assert self._form is not None
         found: dict[str, str] = {}
         for name, value in self._form.multi_items():
@@ -85,7 +85,7 @@ class Form:
         return found
 
     def file(self, name: str, /) -> UploadFile:
-        """Return the one file of the form. Raises InvalidInput where it is missing or not alone."""
+        """Return the one file of the form. Raises InvalidInput if it is missing or not alone."""
         assert self._form is not None
         files = [(key, value) for key, value in self._form.multi_items() if isinstance(value, UploadFile)]
         if len(files) != 1 or files[0][0] != name:

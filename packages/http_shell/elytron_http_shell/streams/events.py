@@ -1,4 +1,4 @@
-"""Server-sent events: a space's journal as it grows, one event per entry, for browsers and whoever reads lines.
+"""Server-sent events: a space's journal as it grows, one event per entry, for browsers and readers of lines.
 
 An EventSource can send no header of its own, and a key in an address ends in logs. So a page first asks for a session
 with its key (`POST /v1/events/session`); the cookie that it gets opens this one route, is sent by pages of this origin
@@ -61,9 +61,9 @@ class _Session:
 
 
 class Sessions:
-    """The cookies that were given out, by digest: whoever reads this process's memory finds no cookie and no key in it.
+    """Cookies by digest: this process's memory contains no cookie and no key.
 
-    Each holder has so many at most, so that one cannot push out those of others.
+    Each holder has a bounded number, so that one cannot push out those of others.
     """
 
     def __init__(self, entrance: Entrance, /) -> None:
@@ -84,7 +84,7 @@ class Sessions:
         return token
 
     def credential(self, headers: Headers, /) -> str | None:
-        """Return the `Authorization` of a request, else the one that its cookie stands for."""
+        """Return the `Authorization` of a request, else the one of its cookie."""
         given = headers.get("authorization")
         token = _cookie(headers.get("cookie", ""))
         if given is not None or token is None:
@@ -148,7 +148,7 @@ class EventStream:
                 await self._send(send, opening, begins=True)
                 await self._stream(send, items, ends, request_id=request_id_of(scope))
             except TimeoutError:
-                return  # nobody reads: the server lets go of the connection
+                return  # no reader: the server closes the connection
             finally:
                 for task in ends:
                     task.cancel()
@@ -163,7 +163,7 @@ class EventStream:
         *,
         request_id: str,
     ) -> None:
-        """Send what comes, and a sign of life where nothing does, until one of `ends` is met."""
+        """Send each event, and a keep-alive if there is none, until one of `ends` is met."""
         told: ElytronError | None = None
         coming = asyncio.ensure_future(anext(items))
         try:
@@ -201,7 +201,7 @@ class EventStream:
 
 
 def _line(item: JournalEvent | Gap) -> bytes:
-    """Return the event that tells of `item`; its data is JSON on one line, so nothing in it can end the event."""
+    """Return the event of `item`; its data is JSON on one line, so nothing in it can end the event."""
     match item:
         case JournalEvent():
             return b"id: %b\nevent: entry\ndata: %b\n\n" % (item.id.encode(), codec.encode(item))

@@ -1,6 +1,6 @@
-"""What a stream may follow: the journal itself, or a report that is made anew each time the journal has grown.
+"""Subscriptions of a stream: the journal itself, or a report that is made again each time the journal has grown.
 
-A report stands for all that was committed up to its sequence, so a burst of commits is one report. Reports come out of
+A report covers all that was committed up to its sequence, so a burst of commits is one report. Reports come out of
 the same door as a command's: decoded, judged by the policy, under the caller's limits, each time.
 """
 
@@ -43,7 +43,7 @@ QUIET = frozenset({"projection"})
 
 @dataclass(frozen=True, slots=True)
 class StreamBounds:
-    """How much a stream may take, and how often it is looked after."""
+    """Limits of a stream, and the interval of its checks."""
 
     frame_bytes: int = limits.FRAME_BYTES
     at_once: int = limits.FRAMES_AT_ONCE
@@ -58,7 +58,7 @@ class StreamBounds:
 
 
 class Streams:
-    """What the streams of one server share: the entrance, the journals, and a count of who has how many."""
+    """State that the streams of one server share: the entrance, the journals, and a count per principal."""
 
     def __init__(self, entrance: Entrance, /, *, bounds: StreamBounds | None = None) -> None:
         context = entrance.dispatcher.runtime.context
@@ -108,7 +108,7 @@ class Reported:
 
 
 def space_of(entrance: Entrance, principal: Principal, scope: Scope | None, /) -> SpaceId:
-    """Return the space that `principal` follows: `scope`'s, else his own. Raises PermissionRefused, ScopeMissing."""
+    """Return the space that `principal` follows: `scope`'s, else its own. Raises PermissionRefused, ScopeMissing."""
     asked = within(auth_of(principal), ScopedRequest(scope=scope))
     assert isinstance(asked, ScopedRequest)
     return entrance.dispatcher.runtime.context.scope_of(asked).space
@@ -167,7 +167,7 @@ async def reports(
 
 
 async def entries(follower: Follower, gap: Gap | None, /) -> AsyncGenerator[JournalEvent | Gap]:
-    """Yield the entries behind the place of a reader who has begun, and the gaps; `gap` opened as he began."""
+    """Yield the entries behind the place of a reader that has begun, and the gaps; `gap` opened as it began."""
     async for page in pages(follower, gap):
         if isinstance(page, Gap):
             yield page

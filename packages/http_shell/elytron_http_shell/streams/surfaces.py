@@ -7,6 +7,6 @@ from elytron_http_shell.streams.subscriptions import StreamBounds, Streams
 
 
 def streams(entrance: Entrance, /, *, bounds: StreamBounds | None = None) -> tuple[Surface, ...]:
-    """Return what stands at `/v1/events` and `/v1/ws`."""
+    """Return the surfaces at `/v1/events` and `/v1/ws`."""
     shared = Streams(entrance, bounds=bounds)
     return (*events.surfaces(shared), websocket.surface(shared))

@@ -1,8 +1,8 @@
 """Commands, subscriptions and events over one WebSocket, on the port of everything else.
 
-Who calls is known before the handshake is answered, and looked at again while the socket is open. So many commands run
-at once; the frames behind them are read when one is done. Nothing piles up for a slow reader: who makes a frame waits
-until there is room, and a reader who takes none for too long is cut off.
+The caller is known before the handshake is answered, and checked again while the socket is open. Commands run up to
+a bounded number at once; later frames are read when one is done. Nothing piles up for a slow reader: a frame waits
+until there is room, and a reader that takes none for too long is cut off.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class Connection:
             for command in self._commands:
                 command.cancel()
         if code in {None, CloseCode.SLOW_READER}:
-            # Nobody reads the answers; what was begun is finished all the same.
+            # No client reads the answers; a started command is finished all the same.
             await self._out.abandon()
         await asyncio.gather(*self._commands, return_exceptions=True)
         await self._say(LifecycleEvent(phase=Phase.CLOSING))
@@ -228,7 +228,7 @@ class Connection:
                 await self._send_entries(frame)
             else:
                 await self._send_reports(frame, kind)
-        except Exception as error:  # noqa: BLE001 - the border: what ends a subscription is told, whatever it is
+        except Exception as error:  # noqa: BLE001 - the border: every end of a subscription is reported
             _log(error, frame.id)
             await self._say(_error(frame.id, rejection(error, request_id=frame.id)))
         finally:
@@ -304,7 +304,7 @@ class _Outbox:
         self._is_ended = False
 
     async def put(self, frame: str, /) -> None:
-        """Line `frame` up when there is room; where nobody takes them any more it is dropped."""
+        """Queue `frame` when there is room; if no client takes them any more it is dropped."""
         async with self._changed:
             await self._changed.wait_for(self._has_room)
             if not self._is_abandoned:
@@ -352,7 +352,7 @@ def _frame(data: bytes, *, limit: int) -> InFrame:
 
 
 def _id_of(data: bytes) -> str:
-    """Return the id of what is no frame, so that its sender knows which; empty where it has none."""
+    """Return the id of a message that is not a frame, so that its sender knows which; empty if it has none."""
     try:
         parsed = strict_json.parse(data, depth=limits.FRAME_DEPTH)
         return _ID.validate_python(parsed["id"]) if isinstance(parsed, dict) else ""

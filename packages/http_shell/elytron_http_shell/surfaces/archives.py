@@ -41,7 +41,7 @@ _CHUNK = 256 * 1024
 
 
 def archives(entrance: Entrance, /, *, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES) -> tuple[Surface, ...]:
-    """Return the surfaces that give out and take in a space's archive, of `archive_bytes` at the most."""
+    """Return the surfaces that export and import a space's archive, of at most `archive_bytes`."""
     keeper = _Archives(entrance, archive_bytes)
     fetch = Told(
         "fetch_archive", "Fetch what of the space may leave it, or all of it, as one archive file.", None, MEDIA_TYPE,
@@ -124,7 +124,7 @@ class _Archives:
         raise PreconditionFailed
 
     async def _call(self, request: Request, asked: ScopedRequest) -> Answer:
-        """Call as the principal, in his space alone, and with an operator's right to the server's own file."""
+        """Call as the principal, in its space alone, and with an operator's right to the server's own file."""
         principal = replace(principal_of(request.scope), kind=PrincipalKind.OPERATOR)
         return await self._entrance.call(
             principal,

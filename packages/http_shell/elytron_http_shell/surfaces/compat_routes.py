@@ -40,9 +40,9 @@ _POSTED = ("write", "recall", "project", "maintain", "inspect", "recover", "repl
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A method and path that stand for an operation.
+    """A method and path of an operation.
 
-    What the path names goes into the request; a body becomes the request's field `wraps`.
+    The path's names go into the request; a body becomes the request's field `wraps`.
     """
 
     method: str
@@ -75,7 +75,7 @@ def _posted(entrance: Entrance, operation: AnyOperation, body_bytes: int) -> Sur
     found = performed(entrance, operation, path, body_bytes=body_bytes, name=f"memory_{operation.name}", group=_GROUP)
     if operation.name not in _FORMS:
         return found
-    # By a chat, everybody takes along what is his own; files of the machine stay an operator's, whom the policy knows.
+    # By a chat, each caller exports its own; files of the machine are for operators, which the policy checks.
     return replace(found, app=_Forming(entrance, operation.name, body_bytes=body_bytes), access=Access.MEMBER)
 
 
@@ -126,7 +126,7 @@ def _surface(entrance: Entrance, operation: AnyOperation, named: Named, body_byt
 
 
 class _Naming:
-    """Performs an operation whose request is told by the path, the query's `space`, and a body where it has one."""
+    """Performs an operation whose request is in the path, the query's `space`, and a body if any."""
 
     def __init__(self, entrance: Entrance, named: Named, /, *, body_bytes: int) -> None:
         self._entrance = entrance
@@ -161,7 +161,7 @@ class _Naming:
         await shown(scope, receive, send)
 
     async def _require_one_space(self) -> None:
-        """Raise ScopeMissing if the caller may use several spaces and there are several: which one is his to say."""
+        """Raise ScopeMissing if the caller may use several spaces and there are several: the caller has to choose."""
         context = self._entrance.dispatcher.runtime.context
         spaces = [space for space in await context.store.spaces(limit=3) if space != SYSTEM_SPACE]
         if len(spaces) > 1:

@@ -1,4 +1,4 @@
-"""The Memory Gateway's routes, with the shapes of its API reference. Credentials stand in the body, as it has them.
+"""The Memory Gateway's routes, with the shapes of its API reference. Credentials are in the body, as it has them.
 
 `Authorization: Bearer <user key>` with `X-User-Id` may prove the user instead. Either is checked, and the call counted,
 before more of a body is read than the first bytes with the credentials.
@@ -41,7 +41,7 @@ _PROVISIONERS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
 PlacedT = TypeVar("PlacedT", bound=wire.Credentials)
 Handler = Callable[[Request], Awaitable[Value]]
 Call = Callable[[Gateway, Any], Awaitable[Value]]
-"""A request of the gateway's API, for whoever was let in."""
+"""A request of the gateway's API, for a caller that was let in."""
 
 
 def gateway_surfaces(given: Gateway | None = None, /) -> Callable[[Entrance], Iterable[Surface]]:
@@ -56,7 +56,7 @@ def gateway_surfaces(given: Gateway | None = None, /) -> Callable[[Entrance], It
 
 
 class Places:
-    """Gives each request its place under the limits of whoever makes it, as every other transport does."""
+    """Gives each request its place under its caller's limits, as every other transport does."""
 
     def __init__(self, gateway: Gateway, entrance: Entrance, /) -> None:
         self._gateway = gateway
@@ -64,7 +64,7 @@ class Places:
 
     @asynccontextmanager
     async def of_user(self, request: Request, /, *, has_body: bool = True) -> AsyncGenerator["Guest"]:
-        """Hold the place of the user who proves himself, and give what he may do.
+        """Hold the place of the user with this credential, and yield the user's gateway.
 
         Raises Unauthorized, RateLimited, Overloaded, before the body is read or decoded.
         """
@@ -104,7 +104,7 @@ class Guest:
         return self.signed(wire.Placed(**{name: told[name] for name in wire.Placed.model_fields if name in told}))
 
     def signed(self, placed: PlacedT, /) -> PlacedT:
-        """Return a request of the user's. Raises Unauthorized where it has other credentials."""
+        """Return a request of the user's. Raises Unauthorized if it has other credentials."""
         require_same(self.claim, placed.user_id, placed.user_key)
         return placed.model_copy(update={"user_id": self.claim.user_id, "user_key": self.claim.user_key})
 
@@ -193,7 +193,7 @@ def _resources(places: Places) -> Iterable[Surface]:
 
 
 def _operators(gateway: Gateway, places: Places) -> Iterable[Surface]:
-    """Yield the routes of whoever runs the server."""
+    """Yield the routes of the server's operator."""
 
     async def usage(request: Request) -> Value:
         return await gateway.usage(request.path_params["user_id"])
@@ -237,7 +237,7 @@ def _surface(
     access: Access = Access.CREDENTIALS,
     unknown: str = _NO_USER,
 ) -> Surface:
-    """Return the surface of a route; a caller whom nobody knows is told `unknown`, alike for every reason."""
+    """Return the surface of a route; an unknown caller gets `unknown`, alike for every reason."""
 
     async def answered(request: Request) -> Response:
         try:
@@ -309,7 +309,7 @@ def _add_of(fields: dict[str, str]) -> wire.AddRequest:
 
 
 def _json_of(name: str, text: str) -> Json:
-    """Return the JSON in a form's field. Raises InvalidInput where it is none."""
+    """Return the JSON in a form's field. Raises InvalidInput if it is not JSON."""
     try:
         return parse(text.encode("utf-8", "surrogatepass"), limit=limits.JSON_BYTES)
     except InvalidJson as error:

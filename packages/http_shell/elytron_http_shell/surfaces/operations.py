@@ -77,7 +77,7 @@ def headers_of(operation: AnyOperation, /) -> tuple[str, ...]:
 
 
 def is_repeatable(operation: AnyOperation, /) -> bool:
-    """Tell whether the route of `operation` may be called with an idempotency key; the operation itself judges it."""
+    """Return whether the route of `operation` may be called with an idempotency key; the operation itself judges it."""
     return not operation.mutates or operation.repeat is not Repeat.HARMLESS
 
 
@@ -87,7 +87,7 @@ def access_of(operation: AnyOperation, /) -> Access:
 
 
 class Performing:
-    """Performs its operation for whoever was let in, with a JSON body as the request."""
+    """Performs its operation for a caller that was let in, with a JSON body as the request."""
 
     def __init__(self, entrance: Entrance, operation: AnyOperation, /, *, body_bytes: int) -> None:
         self._entrance = entrance

@@ -1,6 +1,6 @@
-"""The store port as routes, for runtimes elsewhere that keep their memory here. Shown only where somebody asks for it.
+"""The store port as routes, for runtimes elsewhere that keep their memory here. Mounted only if asked for.
 
-A user reaches his own space and nothing beside it, an operator every space but the server's own. What is written so has
+A user reaches its own space alone, an operator every space but the server's own. Documents written here have
 passed the rules of the runtime that wrote it, not those of this one.
 """
 

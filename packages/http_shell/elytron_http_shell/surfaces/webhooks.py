@@ -1,8 +1,8 @@
-"""Signed deliveries from elsewhere: what a host reports was said, and candidates that it proposes.
+"""Signed deliveries of hosts: turns that they report, and candidates that they propose.
 
 Signatures are those of Standard Webhooks, with one header more that says whose they are: `Webhook-Key`, the id of an
 access key. Signed is `<id>.<timestamp>.<body>` with HMAC-SHA256 under that key's webhook secret. The message's id is
-the idempotency key, so that what is sent twice, by the host or by somebody who recorded it, is done once.
+the idempotency key, so that a message sent twice, by the host or by a recorder, is done once.
 """
 
 import base64
@@ -40,7 +40,7 @@ _WRITE = by_name("write")
 
 
 class WebhookAnswer(Value):
-    """What became of a delivery: `accepted`, or `duplicated` where its id had come before."""
+    """Outcome of a delivery: `accepted`, or `duplicated` if its id was known."""
 
     kind: Literal["accepted", "duplicated", "queued"]
     request_id: str
@@ -126,7 +126,7 @@ def verified(headers: Headers, sent: bytes, /, *, secret: str, clock: Clock) -> 
     """Return the message's id. Raises Unauthorized for a signature that is wrong, or of another time."""
     message_id, stamp = require_recent(headers, clock=clock)
     expected = signature(sent, message_id=message_id, timestamp=stamp, secret=secret)
-    # Several may stand beside each other, while a secret is changed.
+    # There may be several, while a secret is changed.
     given = headers.get(SIGNATURE, "").split(" ")[: limits.TAGS]
     if not any(hmac.compare_digest(expected.encode(), one.encode()) for one in given):
         raise Unauthorized
@@ -134,7 +134,7 @@ def verified(headers: Headers, sent: bytes, /, *, secret: str, clock: Clock) -> 
 
 
 def require_recent(headers: Headers, /, *, clock: Clock) -> tuple[str, int]:
-    """Return a delivery's id and time. Raises Unauthorized where one is missing, or it is of another time."""
+    """Return a delivery's id and time. Raises Unauthorized if one is missing, or it is of another time."""
     message_id, stamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
     if not message_id or not stamp.isascii() or not stamp.isdecimal() or len(stamp) > 12:
         raise Unauthorized

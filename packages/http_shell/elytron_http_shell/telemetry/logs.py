@@ -20,16 +20,16 @@ _DISCREET = ("a2a", "mcp", "sse_starlette", "httpx", "httpcore", _SERVER)
 """Libraries that log what they are sent, or each call: no log shows a body or a query, so they are heard from warnings
 on."""
 _TOLD_ALREADY = "ASGI callable returned without completing handshake."
-"""What the server's library says of every handshake that was refused, which is a request like others."""
+"""The server library's line for every refused handshake, which is a request like others."""
 _WRONG_TEXT = "Invalid UTF-8 sequence received from client."
-"""What it says, with a traceback, of a frame that is no text: the socket ends by the code for that."""
+"""Its line, with a traceback, for a frame that is not text: the socket ends by the code for that."""
 _MINUTE_S = 60.0
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
-"""What a record has of its own; the rest is what was said beside the message. uvicorn says some things twice."""
+"""Fields of every record; the others were added to the message. uvicorn repeats some of them."""
 
 
 class LogStyle(StrEnum):
-    """How lines look."""
+    """Format of lines."""
 
     JSON = "json"
     CONSOLE = "console"
@@ -53,7 +53,7 @@ def configure(style: LogStyle, /, *, level: str) -> None:
 
 
 class Sparing(logging.Filter):
-    """Lets so many equal lines through in a minute: what anybody can cause without a key fills no disk.
+    """Lets a bounded number of equal lines through in a minute: callers without a key cannot fill the disk.
 
     That goes for the lines of libraries. The first line of a later minute says in `left_out` how many there were
     beyond. Lines are equal by what they say before their arguments, of which a library has a few.
@@ -66,7 +66,7 @@ class Sparing(logging.Filter):
         self._seen: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether a line is let through; those of other loggers than the libraries' always are."""
+        """Return whether a line is let through; those of other loggers than the libraries' always are."""
         if not record.name.startswith(_DISCREET):
             return True
         if record.msg == _TOLD_ALREADY:
@@ -90,7 +90,7 @@ class Lines(logging.Formatter):
         super().__init__()
         self._renderer = renderer
         self._clean: set[str] = set()
-        """Short texts in which nothing was found: routes, methods, principals stand in line after line."""
+        """Short texts in which nothing was found: routes, methods and principals are in every line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""

@@ -1,4 +1,4 @@
-"""What is seen of each request: its place in a trace, a line in the log, its count and time in the metrics."""
+"""Telemetry of each request: its place in a trace, a line in the log, its count and time in the metrics."""
 
 import logging
 import re

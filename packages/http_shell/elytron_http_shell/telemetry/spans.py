@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry, where they are asked for; the exporter reads the usual `OTEL_...` variables."""
+"""Spans of OpenTelemetry, if they are asked for; the exporter reads the usual `OTEL_...` variables."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

@@ -38,7 +38,7 @@ _REASONS: Final = {
     "content_filter": FinishReason.REFUSED,
 }
 _FAILED: Final = "error"
-"""What some routers write as the reason of an answer that broke off."""
+"""Reason that some routers write for an answer that broke off."""
 
 
 def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
@@ -127,7 +127,7 @@ class _Call:
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
     extra: Fields = field(default_factory=dict[str, object])
-    """What Gemini signs a call with, and wants back in the same place."""
+    """Gemini's signature of a call, sent back in the same place."""
 
 
 @dataclass(slots=True)
@@ -142,7 +142,7 @@ class ChatAnswer:
     refused: bool = False
 
     def take(self, event: Fields, /) -> Events:
-        """Return what one chunk tells."""
+        """Return the events of one chunk."""
         if event.get("error"):
             yield failure_of(inner(event, "error") or {"message": text(event, "error")})
             return
@@ -212,7 +212,7 @@ class ChatAnswer:
 
 
 def usage_of(used: Fields, /) -> Usage:
-    """Return the usage that a chunk tells."""
+    """Return the usage in a chunk."""
     return Usage(
         input_tokens=count(used, "prompt_tokens"),
         output_tokens=count(used, "completion_tokens"),

@@ -148,7 +148,7 @@ class MessagesAnswer:
     reason: FinishReason = FinishReason.INCOMPLETE
 
     def take(self, event: Fields, /) -> Events:
-        """Return what one event tells; kinds that are not known tell nothing."""
+        """Return the events of one server event; unknown kinds have none."""
         index = count(event, "index")
         match text(event, "type"):
             case "message_start":

@@ -47,7 +47,7 @@ _REASONS: Final = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 
 
 def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
-    """Return the JSON of `request`. The server has no choice of tools: with NONE it is told of none."""
+    """Return the JSON of `request`. The server has no choice of tools: with NONE it is sent none."""
     tools = () if request.tool_choice is ToolChoice.NONE else request.tools
     return present(
         model=target.model,
@@ -110,7 +110,7 @@ class OllamaAnswer:
     calls: int = 0
 
     def take(self, event: Fields, /) -> Events:
-        """Return what one line tells, of a chat or of a completion."""
+        """Return the events of one line, of a chat or of a completion."""
         if event.get("error"):
             yield failure_of(inner(event, "error") or {"message": text(event, "error")})
             return

@@ -92,13 +92,13 @@ class ResponsesAnswer:
 
     issuer: str
     settled: set[int] = field(default_factory=set[int])
-    """Items of which everything was told."""
+    """Items that are complete."""
     spoken: set[int] = field(default_factory=set[int])
     called: bool = False
     refused: bool = False
 
     def take(self, event: Fields, /) -> Events:
-        """Return what one event tells; kinds that are not known tell nothing."""
+        """Return the events of one server event; unknown kinds have none."""
         kind, index = text(event, "type"), count(event, "output_index")
         match kind:
             case "response.output_text.delta" | "response.refusal.delta":
@@ -130,7 +130,7 @@ class ResponsesAnswer:
         return ()
 
     def _item(self, index: int, item: Fields) -> Events:
-        """Return what a whole item tells beyond its deltas."""
+        """Return what a whole item adds to its deltas."""
         if index in self.settled:
             return
         self.settled.add(index)
@@ -171,7 +171,7 @@ class ResponsesAnswer:
 
 
 def usage_of(used: Fields, /) -> Usage:
-    """Return the usage that a response tells."""
+    """Return the usage in a response."""
     return Usage(
         input_tokens=count(used, "input_tokens"),
         output_tokens=count(used, "output_tokens"),

@@ -1,1 +1,1 @@
-"""What a step must answer, and how answers differ."""
+"""Comparison of steps' reports: expectations, references and differences."""

@@ -10,7 +10,7 @@ from elytron_replay.comparison.json_diff import ABSENT, Difference, below, diffe
 
 
 class _Operator(NamedTuple):
-    """What a `$word` demands: `faults` yields each part of its argument that is not so, and what stands there."""
+    """A `$word` of an expectation: `faults` yields each part of its argument that fails, and the value there."""
 
     faults: Callable[[JsonValue, JsonValue], Iterator[tuple[JsonValue, JsonValue]]]
     takes: Callable[[JsonValue], bool]
@@ -57,7 +57,7 @@ def shortfalls(minimum: Mapping[str, float], report: JsonValue, /) -> Iterator[D
 
 
 def require_known(expected: JsonValue, /) -> None:
-    """Raise ValueError for a `$word` that is none, that takes another argument, or that stands beside plain keys."""
+    """Raise ValueError for an unknown `$word`, a wrong argument, or one beside plain keys."""
     match expected:
         case dict():
             words = [key for key in expected if key.startswith("$")]
@@ -166,4 +166,4 @@ OPERATORS: Mapping[str, _Operator] = {
     "$count": _Operator(_count, _is_number),
     "$at_most": _Operator(_at_most, _is_number),
 }
-"""What an expectation can say beside plain values; docs/fixtures.md has a line for each."""
+"""Words of expectations beside plain values; docs/fixtures.md has a line for each."""

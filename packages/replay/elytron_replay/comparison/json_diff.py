@@ -1,4 +1,4 @@
-"""Where two JSON values differ, told so that a person sees it at once."""
+"""Differences of two JSON values, in a form for people."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ CONTEXT_CHARS = 24
 
 
 class Difference(NamedTuple):
-    """A place, and what stands there on either side, written out and cut to what matters."""
+    """A path, and the values there on both sides, as text and cut to the difference."""
 
     path: str
     left: str
@@ -21,7 +21,7 @@ class Difference(NamedTuple):
 
 
 def differences(left: JsonValue, right: JsonValue, /, *, path: str = "") -> Iterator[Difference]:
-    """Yield each place where `left` and `right` are not the same, the deepest one that still tells it."""
+    """Yield each path at which `left` and `right` differ, as deep as possible."""
     match left, right:
         case dict(), dict():
             for key in sorted(left.keys() | right.keys()):
@@ -54,16 +54,16 @@ def differing(path: str, left: JsonValue, right: JsonValue, /) -> Difference:
 
 
 def shown(value: JsonValue, /) -> str:
-    """Return `value` as one line of JSON, cut where it is long."""
+    """Return `value` as one line of JSON, cut if it is long."""
     return _window(_written(value), 0)
 
 
 def below(path: str, part: str | int, /) -> str:
-    """Return the path of `part` in what stands at `path`."""
+    """Return the path of `part` in the value at `path`."""
     return f"{path}.{part}" if path else str(part)
 
 
-# A mutable object is equal to nothing it could meet, and `is` tells it apart.
+# A mutable object is equal to no other value, and `is` finds it.
 _END: dict[str, JsonValue] = {}
 
 

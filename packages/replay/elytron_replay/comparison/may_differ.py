@@ -1,4 +1,4 @@
-"""What may differ between stores without being a difference. The whole list stands in MAY_DIFFER."""
+"""Values that may differ between stores without being a difference. MAY_DIFFER is the whole list."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -22,9 +22,9 @@ def used(value: JsonValue, /) -> set[str]:
 
 
 def resolve(value: JsonValue, values: Mapping[str, JsonValue], /) -> JsonValue:
-    """Return `value` with every reference replaced by what it stands for.
+    """Return `value` with every reference replaced by its value.
 
-    A text that is one reference and nothing else becomes the value itself, of whatever type; inside a longer text,
+    A text that is one reference and nothing else becomes the value itself, of any type; inside a longer text,
     texts and whole numbers are written in. Raises InvalidInput for an unknown name, a bad time, or any other type.
     """
     match value:
@@ -42,7 +42,7 @@ def resolve(value: JsonValue, values: Mapping[str, JsonValue], /) -> JsonValue:
 
 
 def pick(report: JsonValue, path: str, /) -> JsonValue:
-    """Return what stands at the dotted `path` of `report`. Raises KeyError where there is nothing."""
+    """Return the value at the dotted `path` of `report`. Raises KeyError if there is none."""
     found = report
     for part in path.split("."):
         match found:

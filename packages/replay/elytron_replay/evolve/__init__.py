@@ -1,4 +1,4 @@
-"""Evolution by proposal: changes to memory are tried on a copy, and written only when somebody submits them."""
+"""Evolution by proposal: changes to memory are tried on a copy, and written only when a caller submits them."""
 
 from elytron_replay.evolve.proposals import (
     CandidateKind,

@@ -17,7 +17,7 @@ CANDIDATES_MAX = 32
 
 
 class CandidateKind(StrEnum):
-    """What a candidate would become."""
+    """Type of fact that a candidate would become."""
 
     PROCEDURAL_MEMORY = "procedural_memory"
     GOVERNANCE_NOTE = "governance_note"
@@ -43,7 +43,7 @@ class EvolutionCandidate(Value):
 
 
 class EvolutionProposal(Value):
-    """What somebody proposes, on which evidence and why. Nothing is written by proposing it."""
+    """A proposed change with its evidence and reason. Proposing it writes nothing."""
 
     id: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
     profile: str = ""
@@ -66,7 +66,7 @@ class Rejection(StrEnum):
 
 
 class Tier(StrEnum):
-    """How thoroughly a profile tries a proposal."""
+    """Thoroughness of a profile's trial of a proposal."""
 
     PREVIEW = "preview"
     """It is judged, and nothing is copied."""
@@ -77,13 +77,13 @@ class Tier(StrEnum):
 
 
 class ProposalReview(Value):
-    """What reading a proposal showed. Without rejections it may be tried in this tier."""
+    """Findings of a proposal's check. Without rejections it may be tried in this tier."""
 
     proposal: str
     profile: str
     tier: Tier | None
     may_submit: bool
-    """Whether the profile lets a tried proposal be written."""
+    """True if the profile lets a tried proposal be written."""
     rejections: tuple[Rejection, ...] = ()
 
     @property

@@ -31,16 +31,16 @@ from elytron_replay.evolve.proposals import (
 )
 
 ASKED = {Tier.PREVIEW: 0, Tier.COMPACT: 20, Tier.FULL: 200}
-"""How many of the space's facts and procedures are asked for by their titles, before and after."""
+"""Number of the space's facts and procedures that are searched by their titles, before and after."""
 
 
 class SandboxReport(Value):
-    """How a proposal did. The space itself is as it was: `unchanged` says that this was checked."""
+    """Result of a trial. The space itself is as it was: `unchanged` says that this was checked."""
 
     space: str
     review: ProposalReview
     decisions: tuple[WriteDecision, ...] = ()
-    """What admission would make of each candidate."""
+    """Admission's verdict on each candidate."""
     found: int = 0
     """Accepted procedures that recall finds by their titles, in the copy."""
     asked: int = 0
@@ -51,7 +51,7 @@ class SandboxReport(Value):
     @computed_field
     @property
     def ok(self) -> bool:
-        """Tell whether it may be submitted: something was accepted, nothing was rejected or pushed aside."""
+        """Return whether it may be submitted: something was accepted, nothing was rejected or pushed aside."""
         verdicts = {decision.verdict for decision in self.decisions}
         accepted = verdicts & {candidates.Verdict.ACCEPT, candidates.Verdict.HANDOFF}
         refused = verdicts - {candidates.Verdict.ACCEPT, candidates.Verdict.HANDOFF}

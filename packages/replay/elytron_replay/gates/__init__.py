@@ -1,1 +1,1 @@
-"""What a set of fixtures must reach."""
+"""Gates for a set of fixtures: coverage of operations, and quality."""

@@ -10,7 +10,7 @@ from elytron_replay.fixture import load
 
 
 class GateReport(Value):
-    """Which fixtures exercise which operation, and what of the demanded ones is missing."""
+    """Coverage of operations by fixtures, and the required operations that are missing."""
 
     exercised: dict[str, tuple[str, ...]]
     """Each registered operation and the fixtures in which it succeeds; a step that is refused exercises nothing."""
@@ -21,7 +21,7 @@ class GateReport(Value):
 
     @property
     def ok(self) -> bool:
-        """Tell whether nothing is missing."""
+        """Return whether nothing is missing."""
         return not self.missing
 
 

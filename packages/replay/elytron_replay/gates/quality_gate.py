@@ -1,4 +1,4 @@
-"""The benchmark wall: what a memory must be good at, measured on stories told to a real runtime, against a bar."""
+"""The benchmark wall: a memory's quality, measured by fixtures on a real runtime, against a bar."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ WHOLE = 10_000
 
 
 class WallKind(StrEnum):
-    """What is measured."""
+    """Kind of measured quality."""
 
     MULTI_SESSION_RECALL = "multi_session_recall"
     TEMPORAL_UPDATE = "temporal_update"
@@ -39,14 +39,14 @@ class WallKind(StrEnum):
 
 
 class WallSize(StrEnum):
-    """How much else the memory holds."""
+    """Amount of other content in the memory."""
 
     COMPACT = "compact"
     FULL = "full"
 
 
 class EvaluationSource(StrEnum):
-    """Where figures come from. The wall's own are always of a runtime that was really asked."""
+    """Source of figures. The wall's own are always of a runtime that was really asked."""
 
     CONTRACT_BASELINE = "contract_baseline"
     RUNTIME_REPLAY = "runtime_replay"
@@ -59,7 +59,7 @@ class Probe(Value):
     op: Literal["recall", "project"]
     request: Object
     within: ReportPath | None = None
-    """Where in the report to look; without it, the hits of a recall and the block of a projection."""
+    """Path in the report; without it, the hits of a recall and the block of a projection."""
     relevant: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
 
@@ -85,7 +85,7 @@ class WallCase(Value):
 
 
 class Metrics(Value):
-    """What a case came to: shares in basis points, and sizes."""
+    """Result of a case: shares in basis points, and sizes."""
 
     accuracy: int
     """Questions answered wholly: everything relevant found, nothing forbidden shown."""
@@ -138,7 +138,7 @@ class WallRow(Value):
     kind: WallKind
     size: WallSize
     metrics: Metrics | None
-    """None where the story itself did not go as told."""
+    """None if the fixture itself failed."""
     shortfalls: tuple[str, ...] = ()
 
     @property
@@ -156,7 +156,7 @@ class WallReport(Value):
 
     @property
     def ok(self) -> bool:
-        """Tell whether every kind is measured and every case is good enough on every store."""
+        """Return whether every kind is measured and every case is good enough on every store."""
         return bool(self.rows) and not self.below
 
     @property
@@ -200,7 +200,7 @@ def load_case(path: Path, /) -> WallCase:
 
 
 def render_wall(report: WallReport, /) -> str:
-    """Return a table of each store, what is below the bar beneath it, and which stores the wall stands on."""
+    """Return a table of each store, the cases below the bar, and the stores that were measured."""
     lines = [line for store in report.stores for line in _table(store, report)]
     lines += [f"no case measures {kind.value}" for kind in report.missing]
     state = (
@@ -338,7 +338,7 @@ class _Answer:
         return 1 / next(hits, 1 << 30)
 
     def recall(self, places: int, /) -> float:
-        """Return the share of the relevant texts that stand in the first places; a text has one place."""
+        """Return the share of the relevant texts in the first places; a text has one place."""
         if not self.probe.relevant:
             return 1.0
         first = self._items[:places]
