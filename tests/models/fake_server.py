@@ -27,6 +27,8 @@ class Sent:
     """Whether nothing comes after the chunks, and the connection stays open."""
     waits: bool = False
     """Whether all behind the first chunk waits until the server is told to go on."""
+    raw: bytes = b""
+    """What is written as it stands, head and all, before the connection ends."""
 
 
 def refusal(status: int, error: object, **headers: str) -> Sent:
@@ -89,6 +91,11 @@ def _object(body: bytes) -> dict[str, Any]:
 
 async def _write(writer: asyncio.StreamWriter, answer: Sent, go_on: asyncio.Event) -> bool:
     """Write `answer` and return whether the connection goes on."""
+    if answer.raw:
+        writer.write(answer.raw)
+        await writer.drain()
+        writer.write_eof()
+        return False
     headers = {"content-type": answer.media_type, "transfer-encoding": "chunked", **answer.headers}
     told = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     writer.write(f"HTTP/1.1 {answer.status} Told\r\n{told}\r\n".encode())

@@ -9,11 +9,11 @@ from collections.abc import Callable
 import httpx
 import pytest
 from tests.models.fake_server import LINES, Sent
-from tests.models.streams import TEXTS, chat, data
+from tests.models.streams import RECORDED, TEXTS, chat, data, lines, named
 from tests.proxy.proxy_setup import KEY, PATHS, asked, proxying, recorded
 
 from elytron_proxy import limits
-from elytron_proxy.dialects import CHAT, OLLAMA, Refusal
+from elytron_proxy.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES, PromptDialect, Refusal
 from elytron_proxy.figures import Figure
 from elytron_proxy.wire.headers import client_headers
 from elytron_proxy.wire.relay import EventGate, KeyMask, StreamRelay, WholeCopy
@@ -94,11 +94,12 @@ def test_a_line_of_64_mib_takes_no_more_than_its_bounds(dialect: object, start: 
         passed += len(relay.feed(start))
         for _ in range(1_024):
             passed += len(relay.feed(chunk))
-        peak = tracemalloc.get_traced_memory()[1]
+        held, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert relay.answer.failed == "too_large"
     assert relay.answer.text == ""
+    assert held < limits.RELAY_BYTES
     # What waits goes on: beyond the bound of the relay nothing is held.
     assert passed >= 1_024 * 65_536 + len(start) - limits.RELAY_BYTES
     # The copy has an event's bound of its own, and a growing buffer is held twice while it moves.
@@ -139,18 +140,26 @@ def test_an_answer_at_once_beyond_its_bound_is_not_read(monkeypatch: pytest.Monk
     assert (copy.answer.failed, copy.answer.is_whole) == ("too_large", False)
 
 
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+TOO_EARLY = data({"choices": [{"index": 0, "delta": {"content": "x"}}]}, "[DONE]")
 BROKEN: dict[str, Callable[[], Sent]] = {
+    "dies in the middle": lambda: Sent((chat()[:300],), dies=True),
+    "ends in the middle": lambda: Sent((chat()[:300],)),
+    "less than it declares": lambda: Sent((), raw=HEAD + b"Content-Length: 9999\r\n\r\n" + chat()[:300]),
     "a page": lambda: Sent((b"<html>busy</html>",), media_type="text/html"),
     "no JSON": lambda: Sent((b"{nothing",), media_type="application/json"),
     "no events": lambda: Sent((b"data: nothing\n\n",)),
     "an error": lambda: Sent((data({"error": {"message": "busy"}}),)),
-    "a marker too early": lambda: Sent((data({"choices": [{"index": 0, "delta": {"content": "x"}}]}, "[DONE]"),)),
+    "a marker too early": lambda: Sent((TOO_EARLY,)),
     "nothing": lambda: Sent(()),
     "an empty list": lambda: Sent((b"[]",), media_type="application/json"),
     "zeros": lambda: Sent((b"\0" * 99,)),
+    "no text": lambda: Sent((b'data: {"choices":[{"index":0,"delta":{"content":"\xff\xfe"}}]}\n\n',)),
+    "a well of brackets": lambda: Sent((b"data: " + b'{"choices":' * 900 + b"{}" + b"}" * 900 + b"\n\n",)),
     "a redirect": lambda: Sent((b"",), 307, headers={"location": "http://169.254.169.254/"}),
     "another dialect": lambda: recorded("messages"),
 }
+"""Fifteen ways in which a server fails that has begun to answer. Silence, keys told, endless streams stand alone."""
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -160,6 +169,81 @@ async def test_an_answer_that_is_none_leaves_nothing(name: str) -> None:
         assert answer.status_code in {200, 307}
         assert await proxied.kept() == []
         assert len(proxied.upstream.asked) == 1
+        # The next call is answered as if nothing had been.
+        proxied.upstream.answers.append(recorded("chat"))
+        assert (await proxied.post(PATHS["chat"], asked("chat", "Hello"))).content == RECORDED["chat"].data
+
+
+@pytest.mark.parametrize("raw", [b"no HTTP at all\r\n\r\n", HEAD + b"X: " + b"x" * 200_000 + b"\r\n\r\n"])
+async def test_an_answer_that_is_no_http_is_refused_in_the_dialects_shape(raw: bytes) -> None:
+    async with proxying(Sent((), raw=raw)) as proxied:
+        answer = await proxied.post(PATHS["messages"], asked("messages", "Hello"))
+        assert (answer.status_code, answer.json()["type"]) == (502, "error")
+        assert await proxied.kept() == []
+
+
+async def test_what_comes_behind_the_end_marker_is_no_part_of_the_answer() -> None:
+    async with proxying(Sent((chat(("One.",)), chat(("Two.",))))) as proxied:
+        answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"))
+        assert answer.content == chat(("One.",)) + chat(("Two.",))
+        assert await proxied.kept() == ["Hello", "One."]
+
+
+def _delta(**delta: object) -> bytes:
+    return data({"choices": [{"index": 0, "delta": delta}]})
+
+
+def _block(number: int, **delta: object) -> bytes:
+    return named({"type": "content_block_delta", "index": number, "delta": delta})
+
+
+def _began(number: int, **block: object) -> bytes:
+    return named({"type": "content_block_start", "index": number, "content_block": block})
+
+
+LONG = "x" * 20_000
+SLACK = 300_000
+ENDLESS: dict[str, tuple[PromptDialect, Callable[[int], bytes]]] = {
+    "text": (CHAT, lambda _: _delta(content=LONG)),
+    "thoughts": (OLLAMA, lambda _: lines({"message": {"thinking": LONG}, "done": False})),
+    "thoughts in a block": (MESSAGES, lambda _: _block(0, type="thinking_delta", thinking=LONG)),
+    "a seal": (MESSAGES, lambda _: _block(0, type="signature_delta", signature=LONG)),
+    "arguments": (CHAT, lambda _: _delta(tool_calls=[{"index": 0, "function": {"arguments": LONG}}])),
+    "arguments in a block": (MESSAGES, lambda _: _block(0, type="input_json_delta", partial_json=LONG)),
+    "a call's name": (CHAT, lambda _: _delta(tool_calls=[{"index": 0, "function": {"name": LONG}}])),
+    "blocks": (MESSAGES, lambda number: _began(number, type="x", data=LONG)),
+    "choices": (CHAT, lambda number: data({"choices": [{"index": number, "delta": {}}], "pad": LONG[:900]})),
+    "items": (
+        RESPONSES,
+        lambda number: named({"type": "response.output_item.done", "output_index": number, "item": {"type": LONG}}),
+    ),
+    "usage": (MESSAGES, lambda number: named({"type": "message_delta", "usage": {f"{number}{LONG}": 1}})),
+    "beginnings": (RESPONSES, lambda _: named({"type": "response.created", "response": {"instructions": LONG}})),
+    "comments": (CHAT, lambda _: b": " + LONG.encode() + b"\n\n"),
+    "empty lines of one event": (CHAT, lambda _: b"data:\n" * 3_000),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_stream_without_end_takes_little_memory(name: str) -> None:
+    dialect, piece = ENDLESS[name]
+    relay = StreamRelay(dialect, (KEY,))
+    if dialect is MESSAGES:
+        relay.feed(_began(0, type="thinking", thinking=""))
+    passed = fed = 0
+    tracemalloc.start()
+    try:
+        for number in range(600):
+            chunk = piece(number)
+            fed += len(chunk)
+            passed += len(relay.feed(chunk))
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # Of an event under way, as much waits as a relay may hold; of text, as much is kept as one message may have.
+    assert fed - passed <= limits.RELAY_BYTES
+    assert held < 2 * (fed - passed) + (limits.ANSWER_CHARS if name == "text" else 0) + SLACK
+    assert peak < 4 * limits.RELAY_BYTES
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"messages": 7}', b'{"messages": [7]}', b"\xff"])

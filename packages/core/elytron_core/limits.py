@@ -197,6 +197,8 @@ MODEL_BACKOFF_S, MODEL_BACKOFF_MAX_S = 0.5, 8.0
 MODEL_RETRY_AFTER_S = 30
 """A server that asks for a longer wait is not waited for."""
 MODEL_TOOL_CALLS = 128
+MODEL_ITEMS = 4_096
+"""Items, blocks or choices of one answer."""
 MODEL_NAME_CHARS = 200
 EXTRACTION_ITEMS = 4
 EXTRACTION_CHARS = 12_000

@@ -5,6 +5,8 @@ from typing import Protocol
 from elytron_core import limits
 
 _BOM = b"\xef\xbb\xbf"
+_LINE_COST = 64
+"""What a line of an event counts beside its bytes: empty ones take memory too."""
 
 
 class FrameTooLarge(Exception):
@@ -93,7 +95,7 @@ class EventFrames:
             return data
         field, _, value = line.partition(b":")
         if field == b"data":
-            self._size += len(value)
+            self._size += len(value) + _LINE_COST
             if self._size > self._limit:
                 raise FrameTooLarge
             self._data.append(value.removeprefix(b" "))

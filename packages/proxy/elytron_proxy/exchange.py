@@ -194,7 +194,8 @@ class Exchange:
         relay = StreamRelay(self._dialect, self._parts.upstreams.keys)
         is_broken = False
         try:
-            await self._passage.begin(response, self._told)
+            # If it breaks off, an error follows that its server did not count.
+            await self._passage.begin(response, self._told, without="content-length")
             async for chunk in chunks_of(response):
                 passed = relay.feed(chunk)
                 self._look(relay.answer)

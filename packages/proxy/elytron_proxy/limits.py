@@ -14,6 +14,8 @@ WHOLE_BYTES: Final = 8 * 1024 * 1024
 """An answer that comes at once is read for memory up to this size."""
 ANSWER_CHARS: Final = 1_000_000
 """Text of an answer that is kept as evidence; of a longer one nothing is."""
+CALL_NAME_CHARS: Final = 64 * 1024
+"""Names of the tools that one answer calls."""
 BLOCK_CHARS: Final = 1_500
 """What memory adds to a request, unless told: little beside a chat, so that what is cached stays most of it."""
 BLOCKS: Final = 4_096

@@ -158,6 +158,9 @@ class ChatAnswer:
                 self.open.discard(index)
             elif index not in self.open:
                 self.open.add(index)
+                if len(self.open) > limits.MODEL_ITEMS:
+                    yield Failed(reason=FailureReason.TOO_LARGE)
+                    return
             if index == 0:
                 yield from self._delta(inner(choice, "delta"))
                 if reason:

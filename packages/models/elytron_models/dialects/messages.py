@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from elytron_core import limits
 from elytron_core.ports.chat import (
     Failed,
     FailureReason,
@@ -175,6 +176,9 @@ class MessagesAnswer:
         return ()
 
     def _started(self, index: int, start: Fields) -> Events:
+        if len(self.blocks) >= limits.MODEL_ITEMS:
+            yield Failed(reason=FailureReason.TOO_LARGE)
+            return
         self.blocks[index] = _Block(start)
         if text(start, "type") == "tool_use":
             yield ToolCallDelta(index=index, id=text(start, "id"), name=text(start, "name"))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from elytron_core import limits
 from elytron_core.ports.chat import (
     Failed,
     FailureReason,
@@ -100,6 +101,9 @@ class ResponsesAnswer:
     def take(self, event: Fields, /) -> Events:
         """Return the events of one server event; unknown kinds have none."""
         kind, index = text(event, "type"), count(event, "output_index")
+        if index >= limits.MODEL_ITEMS:
+            yield Failed(reason=FailureReason.TOO_LARGE)
+            return
         match kind:
             case "response.output_text.delta" | "response.refusal.delta":
                 self.spoken.add(index)

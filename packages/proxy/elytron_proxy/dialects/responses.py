@@ -95,8 +95,9 @@ def streamed(answer: Fields, /) -> bytes:
 def cut(refusal: Refusal, witness: Witness, /) -> bytes:
     """Return the event that ends a stream which broke off: the response that began, failed."""
     error = {"code": "server_error", "message": refusal.message}
-    begun = witness.begun or {"object": "response", "id": "", "output": [], "model": "", "created_at": 0, "tools": []}
-    response = {**fields(begun), "status": "failed", "error": error}
+    begun: Fields = {"object": "response", "id": "", "model": "", "created_at": 0, **witness.begun}
+    nothing: list[object] = []
+    response: Fields = {**begun, "output": nothing, "tools": nothing, "status": "failed", "error": error}
     return named_event({"type": "response.failed", "sequence_number": witness.number + 1, "response": response})
 
 

@@ -107,11 +107,12 @@ class Passage:
             self._figures.count(Figure.UNREACHABLE)
             raise Refused(error.refusal) from None
 
-    async def begin(self, response: "httpx.Response", told: Told, /) -> None:
-        """Send the head of the answer."""
+    async def begin(self, response: "httpx.Response", told: Told, /, *, without: str = "") -> None:
+        """Send the head of the answer, without the header of that name."""
         if self.is_left:
             return
-        pairs = names.client_headers(response.headers.multi_items(), keys=self._upstreams.keys)
+        given = [pair for pair in response.headers.multi_items() if pair[0].lower() != without]
+        pairs = names.client_headers(given, keys=self._upstreams.keys)
         await self._send(
             {
                 "type": "http.response.start",

@@ -4,9 +4,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from elytron_core.ports.chat import Failed, FailureReason, Finished, FinishReason, ModelEvent, Opaque, TextDelta
+from elytron_core.ports.chat import (
+    Failed,
+    FailureReason,
+    Finished,
+    FinishReason,
+    ModelEvent,
+    Opaque,
+    TextDelta,
+    ToolCallDelta,
+)
 from elytron_models.fields import fields_of
-from elytron_models.stream_parser import parse
+from elytron_models.stream_parser import StreamParser, parse
 from elytron_proxy import limits
 from elytron_proxy.dialects import PromptDialect, Refusal, Witness
 
@@ -91,6 +100,7 @@ class AnswerCopy:
 
     texts: list[str] = field(default_factory=list[str])
     chars: int = 0
+    named_chars: int = 0
     finished: FinishReason | None = None
     failed: FailureReason | None = None
     is_too_long: bool = False
@@ -110,9 +120,13 @@ class AnswerCopy:
     def take(self, events: Iterable[ModelEvent], /) -> None:
         """Note what `events` tell."""
         for event in events:
+            if self.failed is not None:
+                return
             match event:
                 case TextDelta():
                     self._add(event.text)
+                case ToolCallDelta():
+                    self._name(event.name)
                 case Finished():
                     self.finished = event.reason
                 case Failed():
@@ -121,6 +135,12 @@ class AnswerCopy:
                     self.has_tools_used = True
                 case _:
                     pass
+
+    def _name(self, name: str) -> None:
+        """Count what calls are named: of an answer that names them without end, nothing more is read."""
+        self.named_chars += len(name)
+        if self.named_chars > limits.CALL_NAME_CHARS:
+            self.failed = FailureReason.TOO_LARGE
 
     def _add(self, said: str) -> None:
         self.chars += len(said)
@@ -136,23 +156,22 @@ class StreamCopy:
 
     def __init__(self, dialect: PromptDialect, /) -> None:
         self.answer = AnswerCopy()
-        self._parser = dialect.parser(self.answer.witness)
-
-    @property
-    def is_over(self) -> bool:
-        """Tell whether nothing more is read: the answer ended, or cannot be read."""
-        return self._parser.is_over
+        self._parser: StreamParser | None = dialect.parser(self.answer.witness)
 
     def feed(self, chunk: bytes, /) -> None:
-        """Read on."""
-        if not self._parser.is_over:
-            self.answer.take(self._parser.feed(chunk))
+        """Read on, until the answer ended or cannot be read; then what its parser held is let go of."""
+        if self._parser is None:
+            return
+        self.answer.take(self._parser.feed(chunk))
+        if self._parser.is_over or self.answer.failed is not None:
+            self._parser = None
 
     def end(self) -> bool:
         """Read the end of the bytes: an answer without its end marker is cut. Tell whether the last event was whole."""
-        events = self._parser.end()
-        self.answer.take(events)
-        return len(events) > 1
+        before = self.answer.witness.seen
+        self.answer.take(self._parser.end() if self._parser is not None else ())
+        self._parser = None
+        return self.answer.witness.seen > before
 
 
 class StreamRelay:
