@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import elytron
 
 PYDANTIC = {"annotated_types", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection"}
 _TELL = """
@@ -37,3 +40,38 @@ def test_the_contracts_and_errors_load_nothing_beyond_pydantic() -> None:
 @pytest.mark.parametrize("module", ["elytron_cli.main", "elytron_store.sealed", "elytron_http_shell", "elytron_replay"])
 def test_what_a_host_names_first_loads_nothing_heavy(module: str) -> None:
     assert loaded_by(module) - PYDANTIC == set()
+
+
+OF_OTHER_COMMANDS = (
+    *("elytron.importers.detection", "elytron.transfer", "elytron.passes", "elytron.flows.", "elytron.remote"),
+    *("elytron.ops.admin.archive", "elytron.ops.conversation.candidates", "elytron.ops.conversation.continuity"),
+    *("elytron_agent", "elytron_gateway", "elytron_http_shell", "elytron_mcp_shell", "elytron_models", "elytron_proxy"),
+    *("elytron_replay", "cryptography", "httpx", "starlette", "websockets"),
+)
+"""What recalling, listing and adding have no use for."""
+_COMMAND = """
+import sys
+from elytron_cli.main import run
+sys.argv = ["elytron", *{arguments}]
+try:
+    run()
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("command", [["add", "Tea."], ["recall", "tea"], ["list"], ["facts", "list"]])
+def test_a_command_loads_no_more_than_it_needs(command: list[str], tmp_path: Path) -> None:
+    place = str(tmp_path / "memory.db")
+    with elytron.open(place) as memory:
+        memory.add("Our cat is called Bento.")
+    told = subprocess.run(
+        [sys.executable, "-c", _COMMAND.format(arguments=[*command, "--store", place])],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    loaded = told.stderr.split()
+    assert "elytron.runtime" in loaded
+    assert [name for name in loaded if name.startswith(OF_OTHER_COMMANDS)] == []

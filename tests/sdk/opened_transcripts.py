@@ -4,7 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from elytron.importers import Transcript, open_transcripts
+from elytron.importers.detection import Transcript, open_transcripts
 
 
 @contextmanager

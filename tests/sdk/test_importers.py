@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.sdk.opened_transcripts import opened
 
-from elytron.importers import Format, Said, open_transcripts
+from elytron.importers.detection import Format, open_transcripts
+from elytron.importers.message_shape import Said
 from elytron_core import limits
 from elytron_core.clock import instant
 from elytron_core.errors import UnreadableFile

@@ -9,7 +9,7 @@ import pytest
 from tests.sdk.opened_transcripts import opened
 from tests.sdk.test_importers import CANARY, rows, written
 
-from elytron.importers import Format
+from elytron.importers.detection import Format
 from elytron_core import limits
 from elytron_core.errors import UnreadableFile
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from tests.sdk.opened_transcripts import opened
 
-from elytron.importers import Format, Omission
+from elytron.importers.detection import Format
+from elytron.importers.message_shape import Omission
 from elytron_core.clock import iso
 from elytron_core.errors import UnreadableFile
 from elytron_core.planes.conversation.transcript import Role

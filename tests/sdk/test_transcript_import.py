@@ -9,7 +9,8 @@ import pytest
 import elytron
 from elytron import MemoryRuntime, MemoryWriteReport, MemoryWriteRequest, Scope, import_transcript
 from elytron.flows import transcript_import
-from elytron.importers import Format, Omission
+from elytron.importers.detection import Format
+from elytron.importers.message_shape import Omission
 from elytron_core.errors import ScopeMissing, StoreUnavailable, UnreadableFile
 from elytron_core.ids import SpaceId
 from elytron_core.planes.conversation.transcript import Role

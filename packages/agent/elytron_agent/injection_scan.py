@@ -11,14 +11,14 @@ _RULES: Final = {
     "overrides_instructions": r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:previous|prior|above|earlier)\b"
     r".{0,40}\b(?:instructions?|rules?|prompts?|guidelines?|directives?)\b"
     r"|\b(?:ignore|disregard|forget|override)\b.{0,20}\b(?:all|your|system)\b.{0,20}\b(?:instructions?|prompts?)\b",
-    "poses_as_system": r"<\s*/?\s*(?:system|assistant|instructions?)\s*>|<\|[a-z_]+\|>|\[/?(?:inst|system_prompt)\]"
-    r"|^\s*(?:system|developer)\s*(?:prompt|message|override)\s*:",
+    "poses_as_system": r"<\s*+/?\s*+(?:system|assistant|instructions?)\s*+>|<\|[a-z_]+\|>|\[/?(?:inst|system_prompt)\]"
+    r"|^[ \t]*+(?:system|developer)\s*+(?:prompt|message|override)\s*+:",
     "changes_role": r"\byou are (?:now|no longer)\b|\bfrom now on,? you (?:are|must|will)\b"
     r"|\b(?:act|behave) as if you\b",
     "hides_from_user": r"\b(?:do not|don't|never) (?:tell|inform|mention|reveal|show)\b.{0,30}"
     r"\b(?:the )?(?:user|human|person)\b",
     "carries_out": r"\b(?:curl|wget|invoke-webrequest|nc)\b.{0,200}"
-    r"(?:\$\{?\w*(?:key|token|secret|password)|https?://)|!\[[^\]]*\]\(\s*https?://",
+    r"(?:\$\{?\w*(?:key|token|secret|password)|https?://)|!\[[^\]]{0,300}\]\(\s*+https?://",
     "reads_secrets": r"\b(?:cat|less|send|upload|exfiltrate|print)\b.{0,60}"
     r"(?:\.env\b|\.ssh\b|id_rsa|authorized_keys|\.netrc|credentials\b)",
     "asks_for_prompt": r"\b(?:reveal|print|repeat|output|show)\b.{0,40}"

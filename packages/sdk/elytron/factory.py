@@ -6,12 +6,10 @@ from os import PathLike, fspath
 
 from elytron.api import arguments, validation
 from elytron.context import Models, OperationContext
-from elytron.flows.worker import Worker
 from elytron.handle import Entering
 from elytron.indexing.index_manager import Folds, Storing
 from elytron.indexing.progress import Progress
 from elytron.journal.notifier import AnnouncingStore
-from elytron.ops.tools import register_all
 from elytron.profile_limits import bounded, capacity_of
 from elytron.runtime import MemoryRuntime
 from elytron.state.conversation_heads import Heads
@@ -121,17 +119,25 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         return await self._started(self._context(store, "given", Storing.AS_THEY_GROW, capacity))
 
     async def _started(self, context: OperationContext) -> MemoryRuntime:
-        try:
-            await register_all(context, self._registries)
-        except BaseException:
-            await context.store.close()
-            raise
+        if self._registries:
+            await self._register(context)
         if self._works:
+            from elytron.flows.worker import Worker
+
             worker = Worker(context)
             worker.start()
             context.closers.append(worker.stop)
         context.closers.extend(self._models.closers)
         return MemoryRuntime(context)
+
+    async def _register(self, context: OperationContext) -> None:
+        from elytron.ops.tools import register_all
+
+        try:
+            await register_all(context, self._registries)
+        except BaseException:
+            await context.store.close()
+            raise
 
     def _context(self, store: Store, engine: str, storing: Storing, capacity: StoreCapacity | None) -> OperationContext:
         store = AnnouncingStore(store)

@@ -8,7 +8,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Protocol
 
-from elytron.importers import Format, Omission, Said, Transcript, Transcripts, message_shape, open_transcripts
+from elytron.importers import message_shape
+from elytron.importers.detection import Format, Transcript, Transcripts, open_transcripts
+from elytron.importers.message_shape import Omission, Said
 from elytron_core import canonical
 from elytron_core.clock import Instant
 from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest, Outcome, TranscriptWrite

@@ -5,8 +5,8 @@ from elytron.registry.operation import AnyOperation, Operation, Role
 from elytron_core.contracts.admin import embedding
 
 EMBEDDING: tuple[AnyOperation, ...] = (
-    Operation("embed", embedding.MemoryEmbedRequest, embedding.MemoryEmbedReport, ops.embed,
+    Operation("embed", embedding.MemoryEmbedRequest, embedding.MemoryEmbedReport, lambda: ops.embed,
               "Make vectors of what has none.", mutates=True, role=Role.OPERATOR),
-    Operation("switch_model", embedding.ModelSwitchRequest, embedding.MemoryEmbedReport, ops.switch_model,
+    Operation("switch_model", embedding.ModelSwitchRequest, embedding.MemoryEmbedReport, lambda: ops.switch_model,
               "Make vectors by another model, then compare these alone.", mutates=True, role=Role.OPERATOR),
 )  # fmt: skip

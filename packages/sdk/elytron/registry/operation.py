@@ -3,11 +3,13 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from elytron.context import OperationContext
 from elytron_core.contracts.admin.inspection import MemoryCloseRequest
 from elytron_core.model import Request, Value
+
+if TYPE_CHECKING:
+    from elytron.context import OperationContext
 
 RequestT = TypeVar("RequestT", bound=Request | MemoryCloseRequest)
 ReportT = TypeVar("ReportT", bound=Value)
@@ -54,7 +56,8 @@ class Operation(Generic[RequestT, ReportT]):
     name: str
     request: type[RequestT]
     report: type[ReportT]
-    perform: Callable[[OperationContext, RequestT], Awaitable[ReportT]]
+    performer: Callable[[], Callable[["OperationContext", RequestT], Awaitable[ReportT]]]
+    """Gives the function that performs it, whose module is loaded then: who calls one operation loads no other."""
     summary: str
     mutates: bool = False
     role: Role = Role.MEMBER
@@ -65,6 +68,11 @@ class Operation(Generic[RequestT, ReportT]):
     private_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     grave: Grave | None = None
     grave_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+
+    @property
+    def perform(self) -> Callable[["OperationContext", RequestT], Awaitable[ReportT]]:
+        """Return the function that performs it."""
+        return self.performer()
 
     def beyond_members(self, request: RequestT, /) -> tuple[str, ...]:
         """Return what of `request` only an operator may ask for."""

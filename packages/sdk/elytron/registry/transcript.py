@@ -10,18 +10,18 @@ _AUDIT = {"view": frozenset({transcript.TranscriptReplayView.OPERATOR_AUDIT.valu
 
 TRANSCRIPT: tuple[AnyOperation, ...] = (
     Operation("commit_transcript", transcript.MemoryTranscriptCommitRequest, transcript.MemoryTranscriptCommitReport,
-              ops.commit_transcript, "Commit a finished turn as governed evidence.", mutates=True,
+              lambda: ops.commit_transcript, "Commit a finished turn as governed evidence.", mutates=True,
               repeat=Repeat.RECEIPT),
     Operation("replay_transcript", transcript.MemoryTranscriptReplayRequest, transcript.MemoryTranscriptReplayReport,
-              ops.replay_transcript, "Read a conversation as one audience may see it.", operator_values=_AUDIT,
+              lambda: ops.replay_transcript, "Read a conversation as one audience may see it.", operator_values=_AUDIT,
               private_values=_RAW),
     Operation("export_transcript", transcript.MemoryTranscriptExportRequest, transcript.MemoryTranscriptExportReport,
-              ops.export_transcript, "Read a conversation as it may leave the house."),
+              lambda: ops.export_transcript, "Read a conversation as it may leave the house."),
     Operation("request_transcript_lifecycle", transcript.MemoryTranscriptLifecycleRequest,
-              transcript.MemoryTranscriptLifecycleReport, ops.request_transcript_lifecycle,
+              transcript.MemoryTranscriptLifecycleReport, lambda: ops.request_transcript_lifecycle,
               "Archive, restore, mask or delete the raw text of turns, or review what that would touch.",
               mutates=True, repeat=Repeat.RECEIPT, operator_values=_AUDIT, grave=Grave.REMOVES, grave_values=_DELETING),
     Operation("repair_transcript", transcript.MemoryTranscriptRepairRequest, transcript.MemoryTranscriptRepairReport,
-              ops.repair_transcript, "Say which links of a conversation are broken."),
+              lambda: ops.repair_transcript, "Say which links of a conversation are broken."),
 )  # fmt: skip
 """The transcript's operations."""
