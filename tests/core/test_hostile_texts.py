@@ -29,6 +29,7 @@ RULES: dict[str, Callable[[str], object]] = {
     "escape": sections.escape,
     "unlinked": sections.unlinked,
     "glean": rule_facts.glean,
+    "sentences": lambda text: list(rule_facts.sentences(text)),
     "named_in": dates.named_in,
     "pieces_of": lambda text: excerpts.pieces_of(text, 1_000),
     "passages_of": lambda text: excerpts.passages_of(text, ("a", "password"), 400),

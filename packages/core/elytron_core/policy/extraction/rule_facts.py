@@ -33,7 +33,7 @@ _QUOTES: Final = Pattern(
     r"[\"“”«»„][^\"“”«»„\n]{1,400}[\"“”«»„]|「[^」\n]{1,400}」|『[^』\n]{1,400}』|《[^》\n]{1,100}》|(?<!\w)'[^'\n]{2,200}'(?!\w)"
 )
 _SPEECH_LINES: Final = Pattern(r"^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t].*$|^[^\n:：]{1,40}[:：][ \t]*\S.*$", re.MULTILINE)
-_URL: Final = Pattern(r"\S+://\S+")
+_URL: Final = Pattern(r"(?<!\S)(?=\S+?://\S)\S++")
 _SENTENCES: Final = Pattern(r"[^.!?。！？；;\n]*[.!?。！？；;\n]?")
 _GAP: Final = "\u0000"
 """Stands where something was cut out: a sentence that lost a part is no longer what was said."""
