@@ -9,9 +9,12 @@ from tests.store.mcp_file_server import FileServer, mcp_server
 
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import RandomIds
-from elytron_core.ports.store import Store
+from elytron_core.planes.knowledge.profiles import ErasurePromise
+from elytron_core.ports.store import Erasure, Put, Store
 from elytron_store.conformance import Reopen, ReopenSuite, StoreSuite
+from elytron_store.conformance.examples import ADA, AT, batch, fact, write_blob
 from elytron_store.mcp import McpStore, ToolFiles, ToolSession
+from elytron_store.mcp.shards import joined
 
 CLOCK = FrozenClock()
 
@@ -42,3 +45,18 @@ class TestMcpStore(StoreSuite, ReopenSuite):
             return handles[-1]
 
         return again
+
+    async def test_no_byte_of_what_was_erased_is_left(self, store: Store, tmp_path: Path) -> None:
+        secret = b"a secret that is erased"
+        await store.commit(batch(Put(fact(1), secret, 0), Put(fact(2), b"two", 0)))
+        await write_blob(store, "aa", secret)
+        assert store.capabilities.erasure is ErasurePromise.OF_SERVER
+        assert sum(secret in kept for kept in kept_in(tmp_path)) == 2
+        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),), blobs=("aa",)))
+        assert not any(secret in kept for kept in kept_in(tmp_path))
+
+
+def kept_in(folder: Path) -> list[bytes]:
+    """Return the bytes of all shards and blobs that a server has."""
+    found = [path for path in folder.rglob("*/elytron/*/*/*/**/*") if path.is_file()]
+    return [joined([(0, path.read_text())]) for path in found if len(path.read_text()) > 10]

@@ -49,6 +49,8 @@ TURN_ID_CHARS = 128
 CREDENTIAL_CHARS = 16_384
 CREDENTIALS_HELD = 64
 """Memories on an MCP file server that stay open while no turn uses them."""
+CREDENTIAL_IDLE_MS = 30_000
+"""One that no turn used for so long is opened anew: another process may have written to it."""
 FACTS_READ = 4_000
 """So many facts of a session are read for one turn, superseded ones among them."""
 CHUNK_CHARS = 600

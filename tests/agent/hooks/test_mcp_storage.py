@@ -29,9 +29,9 @@ def files(tmp_path: Path) -> FileServer:
 
 
 @asynccontextmanager
-async def hooked(server: Serving, **settings: Any) -> AsyncGenerator[TurnHooks]:
+async def hooked(server: Serving, clock: FrozenClock | None = None, **settings: Any) -> AsyncGenerator[TurnHooks]:
     section = {"memory_storage": "mcp", "memory_storage_mcp_url": server.url, **settings}
-    async with TurnHooks(settings=section, session_secret=SECRET, clock=FrozenClock(AT)) as hooks:
+    async with TurnHooks(settings=section, session_secret=SECRET, clock=clock or FrozenClock(AT)) as hooks:
         yield hooks
 
 
@@ -77,6 +77,18 @@ async def test_g21_a_credential_has_one_client_and_no_other_uses_it(
         assert openings(files) == 2
         await told(hooks, "I like bread.", credential="sk-of-ada")
         assert openings(files) == 3
+
+
+async def test_two_processes_take_turns_with_one_credential(files: FileServer) -> None:
+    clock = FrozenClock(AT)
+    async with serving(files, keys=KEYS) as server, hooked(server, clock) as one, hooked(server, clock) as other:
+        await told(one, "My name is Ada.", credential="sk-of-ada")
+        assert (await asked(other, "Who am I?", credential="sk-of-ada")).failure == "store_busy"
+        clock.advance(120_000)
+        assert values(await asked(other, "Who am I?", credential="sk-of-ada"))["name"] == "Ada"
+        await told(other, "I prefer tea.", credential="sk-of-ada")
+        clock.advance(120_000)
+        assert set(values(await asked(one, "Who am I?", credential="sk-of-ada"))) == {"name", "preference"}
 
 
 async def test_g28_a_wrong_credential_fails_no_turn_and_is_not_told(

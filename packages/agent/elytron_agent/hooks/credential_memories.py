@@ -25,6 +25,7 @@ class _Held:
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     memory: MemoryRuntime | None = None
     users: int = 0
+    used_at: int = 0
 
 
 class CredentialMemories:
@@ -53,12 +54,16 @@ class CredentialMemories:
         held.users += 1
         try:
             async with held.opening:
+                if held.memory is not None and held.users == 1 and self._is_stale(held):
+                    memory, held.memory = held.memory, None
+                    await memory.close()
                 if held.memory is None:
                     opening = elytron.open(self._url, space=None, clock=self._clock, ids=self._ids, api_key=credential)
                     held.memory = await opening
             yield held.memory
         finally:
             held.users -= 1
+            held.used_at = self._clock.now()
             if held.memory is None and not held.users:
                 self._held.pop(key, None)
             await self._let_go()
@@ -69,6 +74,9 @@ class CredentialMemories:
             _, held = self._held.popitem()
             if held.memory is not None:
                 await held.memory.close()
+
+    def _is_stale(self, held: _Held) -> bool:
+        return self._clock.now() - held.used_at >= limits.CREDENTIAL_IDLE_MS
 
     async def _let_go(self) -> None:
         idle = [key for key, held in self._held.items() if not held.users]

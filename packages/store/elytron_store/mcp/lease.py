@@ -13,9 +13,11 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from elytron_core.clock import Clock
-from elytron_core.errors import NotFound, StoreBusy
+from elytron_core.errors import NotFound, StoreBusy, StoreFailed
 from elytron_store import limits as store_limits
 from elytron_store.mcp.tools import ENGINE, ToolFiles, WriteMode
+
+_OTHERS = "another writer held it"
 
 
 class Claim(BaseModel):
@@ -43,14 +45,15 @@ class Held(NamedTuple):
 
 
 class Lease:
-    """A writer's hold on the store in `folder`. `epoch` is that of the hold, 0 before the first."""
+    """A writer's hold on the store in `folder`. `epoch` is that of the hold, 0 before the first.
+
+    Where another writer came between two holds, it ends for good: what was known is known no more.
+    """
 
     def __init__(self, files: ToolFiles, folder: str, /, *, holder: str, clock: Clock) -> None:
         self.epoch = 0
         self.is_after_a_crash = False
         """Whether the writer before did not end its hold, so that what it sent last may still arrive."""
-        self.takeovers = 0
-        """How often another writer stood between two holds, so that what was known has to be read again."""
         self._files = files
         self._folder = folder
         self._holder = holder
@@ -60,7 +63,7 @@ class Lease:
         self._taking = asyncio.Lock()
 
     async def hold(self) -> None:
-        """Leave the store to this writer for half the time of a lease at least. Raises StoreBusy."""
+        """Leave the store to this writer for half the time of a lease at least. Raises StoreBusy, StoreFailed."""
         if self._is_held_for(store_limits.MCP_LEASE_MS // 2):
             return
         async with self._taking:
@@ -70,18 +73,15 @@ class Lease:
                 await self._take()
 
     async def confirm(self) -> None:
-        """Raise StoreBusy unless what was just done was done under this hold."""
-        if self._is_held_for(0):
-            return
-        if await self._newest() != self.epoch:
-            self._until = 0
-            raise StoreBusy(engine=ENGINE, waited_s=0)
+        """Raise StoreFailed unless what was just done was done under this hold."""
+        if not self._is_held_for(0):
+            await self.confirm_on_server()
 
     async def confirm_on_server(self) -> None:
-        """Raise StoreBusy if another writer began meanwhile: who begins later sees what was done before this call."""
+        """Raise StoreFailed if another writer began meanwhile: who begins later sees what was done before this call."""
         if await self._newest() != self.epoch:
             self._until = 0
-            raise StoreBusy(engine=ENGINE, waited_s=0)
+            raise StoreFailed(engine=ENGINE, doing=_OTHERS)
 
     async def release(self) -> None:
         """Let the next writer in at once."""
@@ -107,20 +107,21 @@ class Lease:
         before = await self._newest()
         held = await self._read(before)
         now = self._clock.now()
-        if held is not None and held.holder != self._holder:
+        is_ours = held is not None and held.holder == self._holder
+        if self.epoch and not is_ours:
+            raise StoreFailed(engine=ENGINE, doing=_OTHERS)
+        if held is not None and not is_ours:
             self._require_free(held, now)
         epoch = before + 1
         until = now + store_limits.MCP_LEASE_MS
         self._until, self._size = 0, 0
         await self._append(epoch, Claim(holder=self._holder, until=until))
-        ours = await self._read(epoch)
-        is_first = ours is not None and ours.holder == self._holder
+        found = await self._read(epoch)
+        is_first = found is not None and found.holder == self._holder
         if not is_first or await self._newest() != epoch or await self._read(before) != held:
             await self._append(epoch, Claim(holder=self._holder, until=0))
             raise StoreBusy(engine=ENGINE, waited_s=0)
-        is_continued = held is not None and held.holder == self._holder
-        self.takeovers += not is_continued
-        self.is_after_a_crash = held is not None and not held.is_over and not is_continued
+        self.is_after_a_crash = held is not None and not held.is_over and not is_ours
         self.epoch, self._until = epoch, until
         for entry in await self._files.list(self._folder):
             if _epoch_of(entry.name) < epoch:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
-from elytron_core.errors import ElytronError, StoreCorrupt
+from elytron_core.errors import Conflict, ElytronError, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Committed, Damage, Document, Erased, Erasure, Ref, Run
 from elytron_store import limits as store_limits
@@ -34,8 +34,7 @@ class SpaceLog:
         self._aside = Pieces(shared.files, f"{shared.root}/quarantine/{name[:2]}/{name}")
         self._space = space
         self._log = ShardLog(shared, self.folder, space)
-        self._takeover = 0
-        """The takeover of the lease since which the log is known; 0 if it has to be read."""
+        self._is_loaded = False
         self._is_to_be_cut = False
         self._turn = asyncio.Lock()
         self._waiting: deque[Waiting] = deque()
@@ -65,7 +64,7 @@ class SpaceLog:
 
     async def read(self, look: Callable[[View], T], /, *, otherwise: T) -> T:
         """Return what `look` makes of the log, `otherwise` if there is none."""
-        if self._takeover != self._shared.lease.takeovers:
+        if not self._is_loaded:
             async with self._turn:
                 await self._load()
         view = self._log.view
@@ -108,7 +107,7 @@ class SpaceLog:
     async def examine(self) -> Findings | None:
         """Read everything on the server anew; return what was found, None if there is no such space."""
         async with self._turn:
-            self._takeover = 0
+            self._is_loaded = False
             findings = Findings(space=self._space)
             try:
                 await self._load()
@@ -145,7 +144,7 @@ class SpaceLog:
             view = self._log.view
             await self._aside.clear()
             blobs = await self.blobs.clear()
-            if view is None and self._takeover:
+            if view is None and self._is_loaded:
                 return Erased(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
             documents, entries = (len(view.contents.ledger), view.contents.entries) if view is not None else (0, 0)
             await self._log.end()
@@ -211,18 +210,17 @@ class SpaceLog:
                     raise
             try:
                 yield
-            except StoreCorrupt:  # nothing was begun
+            except (Conflict, StoreCorrupt):  # nothing was begun
                 raise
             except (asyncio.CancelledError, ElytronError):
-                self._takeover, self._is_to_be_cut = 0, True
+                self._is_loaded, self._is_to_be_cut = False, True
                 raise
 
     async def _load(self) -> None:
         await self._shared.lease.hold()
-        if self._takeover != self._shared.lease.takeovers:
-            self._takeover = 0
+        if not self._is_loaded:
             await self._log.load(is_to_be_cut=self._is_to_be_cut or self._shared.lease.is_after_a_crash)
-            self._takeover, self._is_to_be_cut = self._shared.lease.takeovers, False
+            self._is_loaded, self._is_to_be_cut = True, False
 
 
 def documents_at(view: View, refs: Sequence[Ref], /) -> list[Document | None]:

@@ -11,6 +11,7 @@ from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import ElytronError, NotFound, StoreClosed, StoreMissing
 from elytron_core.ids import Ids, SpaceId
+from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabilities
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
@@ -40,18 +41,20 @@ from elytron_store.mcp.tools import ENGINE, ToolFiles, WriteMode
 _ROOT = "/elytron"
 _HEADER_CHARS = 4 * frame.HEADER_BYTES
 
+CAPABILITIES = StoreCapabilities(durable=True, single_writer=True, erasure=ErasurePromise.OF_SERVER, ttl=True)
+
 
 class McpStore:
     """A store on an MCP file server. Use it from one event loop.
 
     One handle at a time writes and reads it: others are refused with StoreBusy until it is closed, or does nothing
-    for the time of a lease. A server that does not answer raises Unreachable, and nobody knows then whether a commit
-    arrived: under an idempotency key it can be sent again.
+    for the time of a lease; if another one came in then, it raises StoreFailed from then on. A server that does not
+    answer raises Unreachable, and nobody knows then whether a commit arrived: under an idempotency key it can be sent
+    again.
     """
 
     def __init__(self, shared: Shared, /) -> None:
         self._shared = shared
-        self._takeover = 0
         self._spaces: OrderedDict[SpaceId, SpaceLog] = OrderedDict()
         self._names: dict[str, SpaceId] = {}
         self._under_way = 0
@@ -91,6 +94,10 @@ class McpStore:
             await files.close()
             raise
         return cls(Shared(files, lease, ids, _ROOT))
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return CAPABILITIES
 
     async def commit(self, batch: Batch, /) -> Committed:
         self._require_open()
@@ -135,7 +142,7 @@ class McpStore:
         """Return spaces in the order of their digests; one whose header is lost is named by `check` alone."""
         self._require_open()
         document_checks.require_limit(limit, most=limits.SCAN_MAX)
-        await self._hold()
+        await self._shared.lease.hold()
         behind = folder_name(after) if after else ""
         found: list[SpaceId] = []
         for name in await self._folders():
@@ -148,7 +155,7 @@ class McpStore:
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         self._require_open()
         document_checks.require_blob(space, key)
-        await self._hold()
+        await self._shared.lease.hold()
         known = self._space(space)
         written = await known.blobs.write(key, self._while_open(chunks))
         await known.begin()
@@ -157,7 +164,7 @@ class McpStore:
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         self._require_open()
         document_checks.require_blob(space, key)
-        await self._hold()
+        await self._shared.lease.hold()
         async for chunk in self._space(space).blobs.read(key):
             yield chunk
             self._require_open()
@@ -165,7 +172,7 @@ class McpStore:
     async def erase(self, erasure: Erasure, /) -> Erased:
         self._require_open()
         document_checks.require_erasure(erasure)
-        await self._hold()
+        await self._shared.lease.hold()
         self._names.pop(folder_name(erasure.space), None)
         return await self._space(erasure.space).erase(erasure)
 
@@ -175,7 +182,7 @@ class McpStore:
 
     async def repair(self) -> CheckReport:
         self._require_open()
-        await self._hold()
+        await self._shared.lease.hold()
         problems: list[Problem] = []
         for name in await self._folders():
             mended = await self._known(name, await self._name_of(name)).repair()
@@ -198,15 +205,8 @@ class McpStore:
         if self._closed:
             raise StoreClosed
 
-    async def _hold(self) -> None:
-        lease = self._shared.lease
-        await lease.hold()
-        if lease.takeovers != self._takeover:
-            self._takeover = lease.takeovers
-            self._names.clear()
-
     async def _reading(self, space: SpaceId) -> SpaceLog:
-        await self._hold()
+        await self._shared.lease.hold()
         return self._space(space)
 
     def _space(self, space: SpaceId) -> SpaceLog:
@@ -259,7 +259,7 @@ class McpStore:
 
     async def _examined(self) -> Sequence[Findings]:
         self._require_open()
-        await self._hold()
+        await self._shared.lease.hold()
         found = [await self._known(name, await self._name_of(name)).examine() for name in await self._folders()]
         return [each for each in found if each is not None]
 
