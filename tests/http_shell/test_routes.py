@@ -12,12 +12,12 @@ from tests.http_shell.conftest import Keys, bearer
 import elytron
 from elytron import MemoryRuntime
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, Role
+from elytron_a2a_shell.surfaces import a2a_surfaces
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Envelope, Queued
 from elytron_adapter.failures import FAILURES, rejection
 from elytron_adapter.identity.principals import Development
-from elytron_cli.server.protocols import a2a_surfaces
 from elytron_core import limits
 from elytron_core.contracts.admin.maintenance import MemoryMaintenanceReport
 from elytron_core.errors import MissingExtra, StoreBusy

@@ -204,8 +204,9 @@ async def remember(server: httpx.AsyncClient, key: str) -> str:
 async def test_every_way_in_says_who_is_let_in(runtime: MemoryRuntime) -> None:
     from starlette.routing import Mount, Route, WebSocketRoute
 
+    from elytron_adapter.surface import Access
     from elytron_http_shell import create_app
-    from elytron_http_shell.doors import Access, Door
+    from elytron_http_shell.doors import Door
 
     public: set[str] = set()
     for route in create_app(runtime).routes:

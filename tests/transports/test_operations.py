@@ -15,10 +15,10 @@ from tests.transports.live import Live
 from tests.transports.openers import OPENERS, Call
 
 from elytron.registry import OPERATIONS, WIRE_OPERATIONS, by_name
-from elytron_cli.server.protocols import mcp_surfaces
 from elytron_core.errors import ElytronError
 from elytron_http_shell.surfaces.operations import path_of
 from elytron_mcp_shell import ToolSet
+from elytron_mcp_shell.surfaces import mcp_surfaces
 from elytron_replay.comparison import expectations, references
 from elytron_replay.fixture import Step
 

@@ -12,9 +12,9 @@ from tests.transports.live import Live
 from tests.transports.openers import OPENERS, Call
 
 from elytron.registry import WIRE_OPERATIONS, by_name
-from elytron_cli.server.protocols import mcp_surfaces
 from elytron_core.errors import ElytronError
 from elytron_mcp_shell import ToolSet
+from elytron_mcp_shell.surfaces import mcp_surfaces
 from elytron_replay.comparison import references
 
 NAMES = [operation.name for operation in WIRE_OPERATIONS]

@@ -14,8 +14,8 @@ from websockets.asyncio.client import connect
 
 from elytron_adapter.identity.principals import PrincipalKind
 from elytron_cli.server.extras import Wanted
-from elytron_cli.server.protocols import mcp_surfaces
 from elytron_mcp_shell import ToolSet
+from elytron_mcp_shell.surfaces import mcp_surfaces
 
 pytestmark = pytest.mark.anyio
 

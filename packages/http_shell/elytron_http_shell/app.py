@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from elytron_adapter.entry import Entrance
     from elytron_adapter.identity.access_keys import AccessKeys
     from elytron_adapter.identity.principals import Authenticator
-    from elytron_http_shell.routes import Family
+    from elytron_adapter.surface import Family
     from elytron_http_shell.telemetry.metrics import Figures
     from elytron_http_shell.telemetry.request_log import Spans
 

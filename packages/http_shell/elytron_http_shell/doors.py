@@ -1,103 +1,28 @@
-"""What stands at a path, and who is let in to it. A path without a declared access is a fault at start."""
+"""Doors: the routes to surfaces, each with what lets callers in or turns them away before it."""
 
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import assert_never
 
-from starlette.datastructures import Headers, QueryParams
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute, request_response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from elytron_adapter.entry import Entrance
 from elytron_adapter.failures import rejection
 from elytron_adapter.identity.principals import Principal, PrincipalKind
+from elytron_adapter.surface import Access, Kind, Surface, Told
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, RateLimited, Unauthorized
-from elytron_core.model import Value
+from elytron_http_shell.request.bodies import strictly
 from elytron_http_shell.request.headers import heads_of
 from elytron_http_shell.responses import turn_away
-from elytron_http_shell.telemetry.metrics import Figures
 
 AUDIT_ID = "X-Audit-ID"
 IDEMPOTENCY_KEY = "Idempotency-Key"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _UNAUTHORIZED = 401
 _OPERATORS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
-
-
-class Access(StrEnum):
-    """Who is let in."""
-
-    PUBLIC = "public"
-    """Anybody: it tells nothing of a memory."""
-    SIGNED = "signed"
-    """Whoever signed the body; the handler checks that."""
-    CREDENTIALS = "credentials"
-    """Whoever names himself and his key in the request itself; the handler checks that."""
-    MEMBER = "member"
-    """Every principal; what he may do there is the operation's to say."""
-    OPERATOR = "operator"
-    """Operators, and the developer of a server in development mode."""
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What OpenAPI says of a surface. `taken` and `given` are models, or media types of bytes.
-
-    `group` is its tag, under which pages list it; `status` what it answers when all went well; `beside` are
-    statuses that a protocol's own library answers in its own way.
-    """
-
-    name: str
-    summary: str
-    taken: type[Value] | str | None = None
-    given: type[Value] | str | None = None
-    headers: tuple[str, ...] = ()
-    query: tuple[str, ...] = ()
-    answer: str = "Done."
-    group: str = "server"
-    status: int = 200
-    beside: tuple[int, ...] = ()
-
-
-class Kind(StrEnum):
-    """How a surface is reached."""
-
-    HTTP = "http"
-    WEBSOCKET = "websocket"
-    MOUNT = "mount"
-    """Every path below its own, over HTTP or WebSocket, is the mounted application's."""
-
-
-def bearer(headers: Headers, /) -> str | None:
-    """Return the `Authorization` header."""
-    return headers.get("authorization")
-
-
-@dataclass(frozen=True, slots=True)
-class Surface:
-    """Something that the server shows: an ASGI application at a path, and who is let in to it.
-
-    `running` is entered when the server starts and left when it ends, for what needs a life of its own. `credential`
-    finds what proves who calls: an `Authorization` header, or what stands for one. `told` is what
-    OpenAPI says of an HTTP surface; sockets and mounts describe themselves.
-    """
-
-    path: str
-    app: ASGIApp
-    access: Access
-    methods: tuple[str, ...] = ()
-    kind: Kind = Kind.HTTP
-    running: Callable[[], AbstractAsyncContextManager[None]] | None = None
-    credential: Callable[[Headers], str | None] = bearer
-    told: Told | None = None
-    is_repeatable: bool = False
-    """Whether a call changes nothing that a second one would change again: an idempotency key is harmless then."""
-    figures: Figures | None = None
-    """What `/metrics` shows of it beside the server's own."""
 
 
 def shown(
@@ -129,7 +54,8 @@ class Door:
     """Lets a request on with its principal, or turns it away before anything of it is read."""
 
     def __init__(self, surface: Surface, /, *, entrance: Entrance) -> None:
-        self._app = surface.app
+        rules = surface.body
+        self._app = surface.app if rules is None else strictly(surface.app, limit=rules.limit, require=rules.require)
         self._entrance = entrance
         self._credential = surface.credential
         self._path = surface.path

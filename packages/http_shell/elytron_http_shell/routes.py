@@ -1,6 +1,6 @@
 """The application, put together from surfaces. Loaded by `create_app` alone: here starlette is imported."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -24,9 +24,10 @@ from elytron_adapter.failures import (
 )
 from elytron_adapter.identity.access_keys import AccessKeys
 from elytron_adapter.identity.principals import Development
+from elytron_adapter.surface import Access, Family, Figures
 from elytron_core.errors import ElytronError
 from elytron_http_shell.description.docs_pages import describing, watching
-from elytron_http_shell.doors import Access, Surface, request_id_of, route
+from elytron_http_shell.doors import request_id_of, route
 from elytron_http_shell.guard import Guard, standing
 from elytron_http_shell.responses import refused
 from elytron_http_shell.static_router import Direct
@@ -38,11 +39,8 @@ from elytron_http_shell.surfaces.keys import access_routes
 from elytron_http_shell.surfaces.operations import operations
 from elytron_http_shell.surfaces.shutdown import shutdown_route
 from elytron_http_shell.surfaces.webhooks import webhooks
-from elytron_http_shell.telemetry.metrics import Figures, Metrics
+from elytron_http_shell.telemetry.metrics import Metrics
 from elytron_http_shell.telemetry.request_log import Spans, Watch
-
-Family = Callable[[Entrance], Iterable[Surface]]
-"""Gives the surfaces of one kind over an entrance: sockets, streams, a mounted protocol."""
 
 WATCHED = frozenset({"/livez", "/readyz", "/metrics"})
 """The paths of what watches a server that shows another application."""

@@ -25,7 +25,7 @@ from elytron_http_shell.app import LOOPBACK, create_app
 from elytron_http_shell.socket_backlog import take_up
 
 if TYPE_CHECKING:
-    from elytron_http_shell.routes import Family
+    from elytron_adapter.surface import Family
     from elytron_http_shell.telemetry.metrics import Figures
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

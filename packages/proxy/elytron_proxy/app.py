@@ -1,7 +1,7 @@
 """The ASGI application of the proxy: one place for four dialects, complete in itself."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import unquote
@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from elytron_adapter.entry import Entrance
 from elytron_adapter.failures import failure
+from elytron_adapter.surface import Access, Family, Kind, Surface
 from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
 from elytron_models.fields import Fields, fields, fields_of, json_text, text
 from elytron_proxy import limits
@@ -39,6 +40,8 @@ CAPABILITIES: Final = "/v1/bm/provider-capabilities"
 LISTS: Final = {"/v1/models": "data", "/api/tags": "models"}
 """Lists of models, and where their items stand."""
 _JSON: Final = "application/json"
+_PATH: Final = "/llm"
+"""The place of the APIs in a server that shows more."""
 _LENGTH: Final = "content-length"
 
 
@@ -299,3 +302,23 @@ async def _give(status: int, told: Fields, send: Send) -> None:
         headers.append((b"www-authenticate", b'Bearer realm="elytron"'))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": data})
+
+
+def llm_surfaces(settings: ProxySettings, /) -> Family:
+    """Return the family that shows model APIs with memory; the proxy itself asks who calls, in each API's own shape."""
+
+    def family(entrance: Entrance) -> Iterable[Surface]:
+        app = ProxyApp(entrance, settings)
+        return (
+            Surface(
+                _PATH,
+                app,
+                Access.CREDENTIALS,
+                kind=Kind.MOUNT,
+                running=app.running,
+                is_repeatable=True,
+                figures=app.figures.shown,
+            ),
+        )
+
+    return family

@@ -8,22 +8,16 @@ from typing import TYPE_CHECKING
 
 from elytron.flows.worker import Worker
 from elytron.runtime import MemoryRuntime
+from elytron_a2a_shell.surfaces import a2a_surfaces
 from elytron_adapter.identity.principals import Authenticator
-from elytron_cli.server.protocols import (
-    a2a_surfaces,
-    allows,
-    llm_surfaces,
-    mcp_surfaces,
-    require_entry,
-    speaks_a2a,
-    speaks_mcp,
-)
+from elytron_cli.server.protocols import allows, require_entry, speaks_a2a, speaks_mcp
 from elytron_core.errors import InvalidInput
 from elytron_gateway import limits as gateway_limits
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet
+from elytron_mcp_shell.surfaces import mcp_surfaces
 
 if TYPE_CHECKING:
-    from elytron_http_shell.routes import Family
+    from elytron_adapter.surface import Family
     from elytron_proxy import ProxySettings
 
 
@@ -72,6 +66,7 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
     from elytron_gateway.upstream_sync import CatchingUp
     from elytron_http_shell.surfaces.gateway import gateway_surfaces
     from elytron_http_shell.surfaces.store import store_surfaces
+    from elytron_proxy.app import llm_surfaces
 
     require_entry(runtime.context, "http_server")
     async with AsyncExitStack() as stack:

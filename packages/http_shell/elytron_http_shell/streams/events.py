@@ -9,12 +9,11 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
 from pydantic import ValidationError
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -22,13 +21,14 @@ from starlette.types import Receive, Scope, Send
 from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
 from elytron_adapter.failures import rejection
+from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
 from elytron_core import scope as elytron_scope
 from elytron_core.caches.lru import LruCache
 from elytron_core.contracts.admin.events import EVENT_ID_PATTERN, Gap, GapReason, JournalEvent
 from elytron_core.errors import ElytronError, InvalidInput, Unauthorized
 from elytron_core.ids import SpaceId
-from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of, shown
+from elytron_http_shell.doors import principal_of, request_id_of, shown
 from elytron_http_shell.problems import problem
 from elytron_http_shell.streams.subscriptions import Streams, entries, space_of
 
@@ -83,7 +83,7 @@ class Sessions:
         self._open[_digest(token)] = _Session(holder, masked, now + limits.EVENT_SESSION_S)
         return token
 
-    def credential(self, headers: Headers, /) -> str | None:
+    def credential(self, headers: Mapping[str, str], /) -> str | None:
         """Return the `Authorization` of a request, else the one of its cookie."""
         given = headers.get("authorization")
         token = _cookie(headers.get("cookie", ""))

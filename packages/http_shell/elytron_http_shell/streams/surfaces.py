@@ -1,7 +1,7 @@
 """The streams of a server: events for browsers, and the WebSocket."""
 
 from elytron_adapter.entry import Entrance
-from elytron_http_shell.doors import Surface
+from elytron_adapter.surface import Surface
 from elytron_http_shell.streams import events, websocket
 from elytron_http_shell.streams.subscriptions import StreamBounds, Streams
 

@@ -18,6 +18,7 @@ from elytron_adapter.envelope import Accepted, Transport
 from elytron_adapter.envelope import Response as Answer
 from elytron_adapter.identity.principals import PrincipalKind
 from elytron_adapter.policy import word_of
+from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
 from elytron_core.contracts.admin.archive import (
     ImportMode,
@@ -31,7 +32,7 @@ from elytron_core.errors import InvalidInput, LimitExceeded, PreconditionFailed
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value, invalid
 from elytron_core.scope import Scope
-from elytron_http_shell.doors import AUDIT_ID, Access, Surface, Told, principal_of, request_id_of, shown
+from elytron_http_shell.doors import AUDIT_ID, principal_of, request_id_of, shown
 from elytron_http_shell.request.bodies import pieces, require_length
 from elytron_http_shell.responses import rendered
 

@@ -17,6 +17,7 @@ from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Rejected
 from elytron_adapter.identity.principals import PrincipalKind
+from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson, PermissionRefused, Unauthorized
 from elytron_core.model import Value
@@ -26,7 +27,7 @@ from elytron_gateway.accounts.erasure_reports import SignedReport
 from elytron_gateway.accounts.users import principal_of
 from elytron_gateway.resources.documents import Given
 from elytron_gateway.service import Gateway
-from elytron_http_shell.doors import IDEMPOTENCY_KEY, Access, Surface, Told, request_id_of, shown
+from elytron_http_shell.doors import IDEMPOTENCY_KEY, request_id_of, shown
 from elytron_http_shell.request.bodies import body, require_json
 from elytron_http_shell.request.credentials import CUT, Claim, Unnamed, claimed, is_long, require_same
 from elytron_http_shell.request.forms import Form, form_kind

@@ -16,9 +16,10 @@ from elytron_adapter.identity.access_keys import (
     AccessKeys,
     AccessListRequest,
 )
+from elytron_adapter.surface import Access, Surface, Told
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
-from elytron_http_shell.doors import Access, Surface, Told, shown
+from elytron_http_shell.doors import shown
 from elytron_http_shell.request.bodies import body, require_json
 
 PATH = "/v1/access"

@@ -10,16 +10,9 @@ from elytron.registry import WIRE_OPERATIONS, AnyOperation, Repeat, Role, family
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Transport
 from elytron_adapter.idempotency import key_in
+from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
-from elytron_http_shell.doors import (
-    AUDIT_ID,
-    IDEMPOTENCY_KEY,
-    Access,
-    Surface,
-    Told,
-    principal_of,
-    request_id_of,
-)
+from elytron_http_shell.doors import AUDIT_ID, IDEMPOTENCY_KEY, principal_of, request_id_of
 from elytron_http_shell.request.bodies import body, require_json
 from elytron_http_shell.request.headers import heads_of
 from elytron_http_shell.responses import give

@@ -14,11 +14,12 @@ from starlette.responses import Response, StreamingResponse
 from elytron_adapter.entry import Entrance
 from elytron_adapter.failures import rejection
 from elytron_adapter.identity.principals import Principal, PrincipalKind
+from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidJson, PermissionRefused
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.ports.store import Store
-from elytron_http_shell.doors import Access, Surface, Told, principal_of, request_id_of, shown
+from elytron_http_shell.doors import principal_of, request_id_of, shown
 from elytron_http_shell.problems import problem
 from elytron_http_shell.request.bodies import body, pieces, require_json
 from elytron_store.gateway import wire

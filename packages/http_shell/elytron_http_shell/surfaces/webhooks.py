@@ -20,12 +20,13 @@ from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, AuthKind, Duplicated, Queued, Rejected, Source, SourceKind, Transport
 from elytron_adapter.identity.access_keys import AccessKeys
+from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import InvalidInput, Unauthorized
 from elytron_core.model import Value
-from elytron_http_shell.doors import AUDIT_ID, Access, Surface, Told, request_id_of, shown
+from elytron_http_shell.doors import AUDIT_ID, request_id_of, shown
 from elytron_http_shell.request.bodies import body, require_json
 from elytron_http_shell.responses import refused
 

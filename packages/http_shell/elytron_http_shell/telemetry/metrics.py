@@ -1,7 +1,6 @@
 """Figures in the format of Prometheus: requests by route and status, their times, and what the server holds."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
@@ -15,29 +14,11 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from elytron_adapter.entry import Entrance
+from elytron_adapter.surface import Figure, Figures
 from elytron_core.errors import ElytronError
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _SPACES_COUNTED = 2_000
-
-
-class Figure(Protocol):
-    """One figure that another package brings. A histogram has cumulative `buckets`, and its sum as `value`."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def value(self) -> float: ...
-    @property
-    def buckets(self) -> tuple[tuple[str, float], ...]:
-        """Return the upper bound of each bucket as text, with the count up to it; nothing if it is no histogram."""
-        ...
-
-
-Figures = Callable[[], Iterable[Figure]]
-"""Gives the figures as they are now."""
 
 
 class Metrics:

@@ -1,0 +1,128 @@
+"""Surfaces: what a package shows of itself at a server's paths, who is let in, and which bodies it takes.
+
+A surface names no web framework: its application speaks ASGI, and the server that mounts it brings the rest.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from elytron_adapter.entry import Entrance
+from elytron_core.model import Value
+from elytron_core.strict_json import Json
+
+Message = MutableMapping[str, Any]
+AsgiApp = Callable[
+    [MutableMapping[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
+]
+"""An application of ASGI: it is given a scope, and calls to receive and send messages."""
+
+
+class Access(StrEnum):
+    """Who is let in."""
+
+    PUBLIC = "public"
+    """Every caller: nothing of a memory is shown."""
+    SIGNED = "signed"
+    """The signer of the body; the handler checks that."""
+    CREDENTIALS = "credentials"
+    """A caller whose name and key are in the request itself; the handler checks that."""
+    MEMBER = "member"
+    """Every principal; the operation decides what it may do there."""
+    OPERATOR = "operator"
+    """Operators, and the developer of a server in development mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What OpenAPI says of a surface. `taken` and `given` are models, or media types of bytes.
+
+    `group` is its tag, under which pages list it; `status` what it answers when all went well; `beside` are
+    statuses that a protocol's own library answers in its own way.
+    """
+
+    name: str
+    summary: str
+    taken: type[Value] | str | None = None
+    given: type[Value] | str | None = None
+    headers: tuple[str, ...] = ()
+    query: tuple[str, ...] = ()
+    answer: str = "Done."
+    group: str = "server"
+    status: int = 200
+    beside: tuple[int, ...] = ()
+
+
+class Kind(StrEnum):
+    """How a surface is reached."""
+
+    HTTP = "http"
+    WEBSOCKET = "websocket"
+    MOUNT = "mount"
+    """Every path below its own, over HTTP or WebSocket, is the mounted application's."""
+
+
+class Figure(Protocol):
+    """One figure that a surface brings. A histogram has cumulative `buckets`, and its sum as `value`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def buckets(self) -> tuple[tuple[str, float], ...]:
+        """Return the upper bound of each bucket as text, with the count up to it; nothing if it is no histogram."""
+        ...
+
+
+Figures = Callable[[], Iterable[Figure]]
+"""Gives the figures as they are now."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonBody:
+    """Bodies of strict JSON alone, whole, in time, within `limit` bytes, as `require` has them.
+
+    For protocols whose libraries bound none of that, or repeat what they could not read.
+    """
+
+    limit: int
+    require: Callable[[Json], None]
+
+
+def bearer(headers: Mapping[str, str], /) -> str | None:
+    """Return the `Authorization` header."""
+    return headers.get("authorization")
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """Something that the server shows: an ASGI application at a path, and who is let in to it.
+
+    `running` is entered when the server starts and left when it ends, for what needs a life of its own. `credential`
+    finds what proves who calls: an `Authorization` header, or what stands for one. `told` is what
+    OpenAPI says of an HTTP surface; sockets and mounts describe themselves.
+    """
+
+    path: str
+    app: AsgiApp
+    access: Access
+    methods: tuple[str, ...] = ()
+    kind: Kind = Kind.HTTP
+    running: Callable[[], AbstractAsyncContextManager[None]] | None = None
+    credential: Callable[[Mapping[str, str]], str | None] = bearer
+    told: Told | None = None
+    body: JsonBody | None = None
+    """Which bodies the application is given; it reads them itself if there is no rule."""
+    is_repeatable: bool = False
+    """Whether a call changes nothing that a second one would change again: an idempotency key is harmless then."""
+    figures: Figures | None = None
+    """What `/metrics` shows of it beside the server's own."""
+
+
+Family = Callable[[Entrance], Iterable[Surface]]
+"""Gives the surfaces of one package for the server's way in."""
