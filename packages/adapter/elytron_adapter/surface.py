@@ -21,7 +21,7 @@ AsgiApp = Callable[
 
 
 class Access(StrEnum):
-    """Who is let in."""
+    """Access to a surface."""
 
     PUBLIC = "public"
     """Every caller: nothing of a memory is shown."""
@@ -37,7 +37,7 @@ class Access(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What OpenAPI says of a surface. `taken` and `given` are models, or media types of bytes.
+    """OpenAPI description of a surface. `taken` and `given` are models, or media types of bytes.
 
     `group` is its tag, under which pages list it; `status` what it answers when all went well; `beside` are
     statuses that a protocol's own library answers in its own way.
@@ -56,7 +56,7 @@ class Told:
 
 
 class Kind(StrEnum):
-    """How a surface is reached."""
+    """Protocol of a surface."""
 
     HTTP = "http"
     WEBSOCKET = "websocket"
@@ -103,8 +103,8 @@ def bearer(headers: Mapping[str, str], /) -> str | None:
 class Surface:
     """Something that the server shows: an ASGI application at a path, and who is let in to it.
 
-    `running` is entered when the server starts and left when it ends, for what needs a life of its own. `credential`
-    finds what proves who calls: an `Authorization` header, or what stands for one. `told` is what
+    `running` is entered when the server starts and left when it ends. `credential`
+    finds the caller's credential: an `Authorization` header, or its replacement. `told` is what
     OpenAPI says of an HTTP surface; sockets and mounts describe themselves.
     """
 
@@ -117,11 +117,11 @@ class Surface:
     credential: Callable[[Mapping[str, str]], str | None] = bearer
     told: Told | None = None
     body: JsonBody | None = None
-    """Which bodies the application is given; it reads them itself if there is no rule."""
+    """Rule for bodies that the application gets; it reads them itself if there is none."""
     is_repeatable: bool = False
-    """Whether a call changes nothing that a second one would change again: an idempotency key is harmless then."""
+    """True if a second call changes nothing more: an idempotency key is harmless then."""
     figures: Figures | None = None
-    """What `/metrics` shows of it beside the server's own."""
+    """Metrics of it at `/metrics`, beside the server's own."""
 
 
 Family = Callable[[Entrance], Iterable[Surface]]

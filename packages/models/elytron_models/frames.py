@@ -6,7 +6,7 @@ from elytron_core import limits
 
 _BOM = b"\xef\xbb\xbf"
 _LINE_COST = 64
-"""What a line of an event counts beside its bytes: empty ones take memory too."""
+"""Size that a line of an event counts beside its bytes: empty ones take memory too."""
 
 
 class FrameTooLarge(Exception):

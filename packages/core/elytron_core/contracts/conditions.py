@@ -16,7 +16,7 @@ Scalar = StrictBool | StrictInt | StrictFloat | Annotated[StrictStr, Field(max_l
 
 
 class Comparison(StrEnum):
-    """How a value is compared."""
+    """Comparison of a value."""
 
     EQ = "eq"
     NE = "ne"

@@ -1,4 +1,4 @@
-"""What a host is doing just now, and what memory may do meanwhile."""
+"""Modes of a host, and the actions that each admits."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -9,7 +9,7 @@ from elytron_core.model import Value
 
 
 class Pressure(StrEnum):
-    """How short the host is of room; budgets shrink to 100, 60 and 35 per cent."""
+    """Memory pressure of the host; budgets shrink to 100, 60 and 35 per cent."""
 
     NORMAL = "normal"
     CAUTIOUS = "cautious"
@@ -17,7 +17,7 @@ class Pressure(StrEnum):
 
 
 class ModeInput(Value):
-    """What the host's device is doing; it decides which actions of memory are admitted now."""
+    """Mode of the host's device; it decides which actions of memory are admitted now."""
 
     booting: bool = False
     pairing_required: bool = False
@@ -32,14 +32,14 @@ class ModeInput(Value):
 
 
 class HostRoom(Value):
-    """How much memory the host has free, and how much it wants to keep free."""
+    """Free memory of the host, and its reserve."""
 
     free_bytes: Annotated[int, Field(ge=0)]
     floor_bytes: Annotated[int, Field(ge=0)]
 
 
 class ModeAction(StrEnum):
-    """What memory may be asked to do."""
+    """Action of a memory."""
 
     WRITE = "write"
     RECALL = "recall"
@@ -53,7 +53,7 @@ class ModeAction(StrEnum):
 
 
 class ActionAdmission(Value):
-    """Whether an action is admitted in a mode, and why not."""
+    """Admission of an action in a mode, and the reason of a refusal."""
 
     action: ModeAction
     admitted: bool

@@ -1,4 +1,4 @@
-"""What is written to the planes beside transcript, facts and procedures, before it has ids and times."""
+"""Drafts for the planes beside transcript, facts and procedures, without ids and times."""
 
 from typing import Annotated, Literal
 
@@ -12,7 +12,7 @@ from elytron_core.scope import Name
 
 
 class CapsuleDraft(Value):
-    """What one matter came to. The same kind and topic in the same conversation is written over, not doubled."""
+    """Draft of a capsule. The same kind and topic in the same conversation is replaced, not doubled."""
 
     capsule_kind: continuity.CapsuleKind
     topic: long_term.Topic
@@ -36,7 +36,7 @@ class CapsulesWrite(Value):
 
 
 class ExecutionDraft(Value):
-    """Where the work stands; it replaces what stood there."""
+    """Draft of the state of work; it replaces the previous one."""
 
     goal: execution.ExecutionText
     progress: execution.ExecutionText = ""
@@ -58,7 +58,7 @@ class ExecutionWrite(Value):
 
 
 class SummaryDraft(Value):
-    """What the conversation has been about, through `messages` messages."""
+    """Draft of a summary through `messages` messages."""
 
     text: summaries.SummaryText
     messages: Annotated[int, Field(ge=0)]
@@ -74,7 +74,7 @@ class SummaryWrite(Value):
 
 
 class NoteDraft(Value):
-    """What a day or a month held; the same period in the same conversation is written over."""
+    """Draft of a note on a day or a month; the same period in the same conversation is replaced."""
 
     period: notes.Period
     text: notes.NoteText
@@ -104,7 +104,7 @@ class GardenWrite(Value):
 
 
 class SubjectDraft(Value):
-    """Who somebody is in this space; the same name is written over."""
+    """Draft of a subject of this space; the same name is replaced."""
 
     name: Name
     other_names: subjects.OtherNames = ()
@@ -116,7 +116,7 @@ class SubjectDraft(Value):
 
 
 class EdgeDraft(Value):
-    """How one subject stands to another."""
+    """Draft of a relation of one subject to another."""
 
     source: Name
     edge_kind: subjects.EdgeKind

@@ -1,4 +1,4 @@
-"""What every request and report has in common."""
+"""Fields that all requests and reports share."""
 
 from enum import StrEnum
 from typing import Annotated, Protocol, runtime_checkable
@@ -11,7 +11,7 @@ from elytron_core.scope import Scope
 
 
 class ScopedRequest(Request):
-    """A request about one space. Without a scope, the runtime's own is used; where it has none, ScopeMissing."""
+    """A request about one space. Without a scope, the runtime's own is used; if it has none, ScopeMissing."""
 
     scope: Scope | None = None
 
@@ -25,7 +25,7 @@ class Changing(Protocol):
 
 
 class ClipReason(StrEnum):
-    """Which bound cut something."""
+    """The bound that cut something."""
 
     LIMIT = "limit"
     TOKENS = "tokens"
@@ -49,7 +49,7 @@ class Clip(Value):
 
 
 Query = Annotated[str, Field(max_length=limits.QUERY_CHARS, validation_alias=AliasChoices("query", "user_query"))]
-"""What is asked. Hosts of the protocol's first form call it `user_query`."""
+"""The query. Hosts of the protocol's first form call it `user_query`."""
 MaxChars = Annotated[
     int,
     Field(ge=0, le=limits.PROJECTION_CHARS_MAX, validation_alias=AliasChoices("max_chars", "system_max_len")),

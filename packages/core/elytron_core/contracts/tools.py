@@ -34,7 +34,7 @@ class RegistryRefusal(StrEnum):
 
 
 class AgentToolRegistryUpsertReport(Value):
-    """What became of a snapshot. `fingerprint` is the one that was computed from it."""
+    """Outcome of a snapshot. `fingerprint` is the one that was computed from it."""
 
     space: str
     registry_id: str
@@ -44,10 +44,10 @@ class AgentToolRegistryUpsertReport(Value):
     reason: str = ""
     fingerprint: str
     replaced_fingerprint: str | None = None
-    """The fingerprint of the snapshot that stood there before, where it was another."""
+    """The fingerprint of the previous snapshot, if it differed."""
     sequence: int = 0
     scrubbed: dict[str, int] = {}
-    """How many credentials and payment numbers of each kind were blacked out before storing."""
+    """Number of credentials and payment numbers of each kind that were blacked out before storing."""
 
 
 class AgentToolRegistryListRequest(ScopedRequest):
@@ -55,7 +55,7 @@ class AgentToolRegistryListRequest(ScopedRequest):
 
 
 class AgentToolRegistryReport(Value):
-    """What is known of tools, counted."""
+    """Counts of known tools."""
 
     registries: int = 0
     tools: int = 0
@@ -97,7 +97,7 @@ class AgentToolRegistryDeleteRequest(ScopedRequest):
 
 
 class AgentToolRegistryDeleteReport(Value):
-    """Whether there was such a registry."""
+    """True if there was such a registry."""
 
     space: str
     registry_id: str
@@ -106,7 +106,7 @@ class AgentToolRegistryDeleteReport(Value):
 
 
 class ToolOutcome(StrEnum):
-    """How one execution ended."""
+    """End of one execution."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -122,7 +122,7 @@ class AgentToolObservation(Value):
     schema_fingerprint: tools.Fingerprint
     outcome: ToolOutcome
     task_signature: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
-    """What kind of task it was, in the host's own words; tasks alike teach together."""
+    """Kind of task, in the host's own words; like tasks share experience."""
     summary: Annotated[str, Field(max_length=limits.TOOL_SUMMARY_CHARS)] = ""
     error_code: Name | None = None
     private_content_used: bool = False
@@ -130,7 +130,7 @@ class AgentToolObservation(Value):
 
 
 class AgentToolUsageFeedback(Value):
-    """What a host saw of its tools while it made one reply."""
+    """A host's report of its tools during one reply."""
 
     registry_ref: tools.AgentToolRegistryRef
     observations: Annotated[tuple[AgentToolObservation, ...], Field(max_length=limits.FEEDBACK_OBSERVATIONS)] = ()
@@ -147,7 +147,7 @@ class AgentToolUsageFeedbackWrite(Value):
 
 
 class ExperienceDecision(StrEnum):
-    """What governance says of feedback."""
+    """Verdict of governance on feedback."""
 
     ACCEPTED_AS_EVIDENCE = "accepted_as_evidence"
     DEFERRED_UNTIL_REPEATED = "deferred_until_repeated"
@@ -196,14 +196,14 @@ class AgentToolRejection(Value):
 
 
 class ExperienceReason(StrEnum):
-    """What stands behind the hints."""
+    """Basis of the hints."""
 
     NO_GOVERNED_TOOL_EXPERIENCE = "no_governed_tool_experience"
     GOVERNED_TOOL_EXPERIENCE_AVAILABLE = "governed_tool_experience_available"
 
 
 class ToolExperienceStatus(Value):
-    """Whether there are hints. Without them the host decides by itself which tools a model is shown."""
+    """Availability of hints. Without them the host itself decides which tools a model is shown."""
 
     reason: ExperienceReason = ExperienceReason.NO_GOVERNED_TOOL_EXPERIENCE
     available: bool = False

@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree. A policy's refusal is a field of a report and never stands here.
+"""The errors, as one tree. A policy's refusal is a field of a report and not an error.
 
     ElytronError
     ├── InvalidInput              invalid_input              the caller's value is not what the field takes
@@ -9,7 +9,7 @@
     ├── NotFound                  not_found
     ├── Conflict                  conflict                   a precondition no longer holds
     │   ├── IdempotencyConflict   idempotency_conflict       same key, other body
-    │   ├── SpaceInUse            space_in_use               a full restore takes an empty space, and it is none
+    │   ├── SpaceInUse            space_in_use               a full restore takes an empty space, and this one is not
     │   ├── SpaceIncomplete       space_incomplete           it is being filled, or that was broken off (retryable)
     │   ├── StillRunning          still_running              the first call under this key is not done yet (retryable)
     │   └── TurnConflict          turn_conflict              same turn id, other content
@@ -32,7 +32,7 @@
     │   ├── StoreBudgetExceeded   store_budget_exceeded      more than the store's profile lets it hold
     │   ├── StoreFailed           store_failed               a write or fsync failed; the handle takes no more
     │   ├── StoreClosed           store_closed
-    │   ├── StoreForeign          store_foreign              not a store of ours, or of another kind
+    │   ├── StoreForeign          store_foreign              not a store of this program, or of another kind
     │   ├── StoreNewer            store_newer                written by a newer version
     │   └── StoreCorrupt          store_corrupt              damaged bytes were found and not served
     ├── SealError

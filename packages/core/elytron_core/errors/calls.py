@@ -1,4 +1,4 @@
-"""What is wrong with a call: its values, what it names, its moment, its size, who makes it."""
+"""Errors of a call: its values, its target, its time, its size, its caller."""
 
 from elytron_core.errors.root import ElytronError
 

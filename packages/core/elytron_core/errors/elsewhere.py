@@ -1,4 +1,4 @@
-"""What others do not answer: models, gateways, servers."""
+"""Errors of models, gateways and servers."""
 
 from elytron_core.errors.root import ElytronError
 

@@ -1,4 +1,4 @@
-"""What a server says went wrong, as the exception that the same call raises in this process."""
+"""Errors of a server as the exceptions that the same call raises in this process."""
 
 from collections.abc import Iterator, Mapping
 
@@ -26,7 +26,7 @@ _CARRIED: dict[type[ElytronError], dict[str, str | int | None]] = {
 
 
 def error_of(key: str, message: str, details: Details | None = None, /) -> ElytronError:
-    """Return the error called `key`, saying `message`, with what `details` tells; the root where the key is unknown."""
+    """Return the error called `key` with `message` and `details`; the root error if the key is unknown."""
     kind = _BY_KEY.get(key, ElytronError)
     # Not built by its own arguments: the message is made already, and may be of another version.
     error = kind.__new__(kind)

@@ -10,9 +10,9 @@ class ElytronError(Exception):
     key: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
     told: ClassVar[tuple[str, ...]] = ()
-    """The attributes that `details` tells."""
+    """Attributes in `details`."""
     retry_after_s: int = 0
-    """How long who answered asks to wait before a repeat; 0: that was not said."""
+    """Wait before a repeat that the server asks for; 0: not given."""
 
     def __init__(self, message: str, /) -> None:
         super().__init__(message)

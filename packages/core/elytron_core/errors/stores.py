@@ -1,4 +1,4 @@
-"""What keeps a store from answering: its place, its device, what it holds, its keys."""
+"""Errors of a store: its place, its device, its contents, its keys."""
 
 from elytron_core.errors.root import ElytronError
 

@@ -1,4 +1,4 @@
-"""Which memories rest on which turns: the structured links that lifecycle and repair read."""
+"""Links of memories to the turns that they rest on, which lifecycle and repair read."""
 
 import re
 from enum import StrEnum
@@ -41,7 +41,7 @@ class TranscriptEvidenceRef(Value):
 
 
 class DerivedMemoryPlane(StrEnum):
-    """Where a memory stands that rests on a transcript."""
+    """Reference of a memory that rests on a transcript."""
 
     LONG_TERM = "long_term"
     SHARED_FACT = "shared_fact"
@@ -64,7 +64,7 @@ class DerivedMemoryRef(Value):
 
 
 def derived_key(turn: TurnId, tag: str, /) -> str:
-    """Return the document key of a link; what rests on one turn stands together."""
+    """Return the document key of a link; links of one turn are adjacent."""
     return f"{turn}.{tag}"
 
 
@@ -87,6 +87,6 @@ def cited_turn(citation: str, /) -> tuple[TurnId, int | None] | None:
 
 
 def cites_transcript(citation: str, /) -> bool:
-    """Tell whether `citation` has the form of one of our turns or messages, whether there is one or not."""
+    """Return whether `citation` has the form of one of our turns or messages, existing or not."""
     is_turn = _TURN.match(citation) is not None
     return is_turn or citation.startswith(_SCHEME) or _MESSAGE.fullmatch(citation) is not None

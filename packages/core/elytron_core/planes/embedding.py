@@ -1,6 +1,6 @@
-"""Vectors of memories, kept beside them: which text each stands for, which model made it, which model recall uses.
+"""Vectors of memories, stored beside them: the text of each, the model that made it, the model that recall uses.
 
-A vector tells much of its text, so it is kept, sealed, exported and erased with it.
+A vector reveals much of its text, so it is stored, sealed, exported and erased with it.
 """
 
 import math
@@ -38,7 +38,7 @@ class EmbeddingChoice(Value):
 
 
 class VectorSet(Value):
-    """What one model made of the texts of one document: by the check of each text, numbers as base64 of halves."""
+    """One model's vectors of one document's texts: by the check of each text, numbers as base64 of halves."""
 
     model: ModelId
     dimensions: Dimensions
@@ -47,7 +47,7 @@ class VectorSet(Value):
     """Of texts that were read in passages too, the vectors of these."""
 
     def floats(self) -> dict[int, tuple[float, ...]]:
-        """Return the vectors by their checks as whole numbers. Raises StoreCorrupt where one is not what it must be."""
+        """Return the vectors by their checks as whole numbers. Raises StoreCorrupt if one is not well-formed."""
         shape = struct.Struct(f"<{self.dimensions}e")
         try:
             return {
@@ -59,7 +59,7 @@ class VectorSet(Value):
     def halves_of_passages(self, check: str, /) -> bytes:
         """Return the vectors of a text's passages, one after the other, as little-endian halves.
 
-        There are none where it was read as a whole. Raises StoreCorrupt.
+        There are none if it was embedded as a whole. Raises StoreCorrupt.
         """
         read = self.passages.get(check, ())
         try:
@@ -72,7 +72,7 @@ class VectorSet(Value):
 
 
 def check_of(text: str, /) -> str:
-    """Return what stands for `text` beside its vector: 16 hex digits."""
+    """Return the check of `text` beside its vector: 16 hex digits."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Who vouches for a piece of evidence, and who may see it for that reason."""
+"""Authority, trust and privacy of a piece of evidence."""
 
 from enum import StrEnum
 from typing import assert_never
@@ -7,7 +7,7 @@ from elytron_core.planes.roles import Role
 
 
 class EvidenceAuthority(StrEnum):
-    """On whose word a message or candidate stands."""
+    """Authority of a message or candidate: who vouches for it."""
 
     USER_ASSERTED = "user_asserted"
     ASSISTANT_UTTERANCE = "assistant_utterance"
@@ -25,10 +25,10 @@ class EvidenceAuthority(StrEnum):
 
 
 class Trust(StrEnum):
-    """How far a memory may be relied on, by where it came from, the least first; not whether it is so."""
+    """Trust of a memory by its origin, the least first; not whether it is true."""
 
     OUTSIDE = "outside"
-    """From outside: a tool, a page, a document, an archive. Nobody here vouches for it."""
+    """From outside: a tool, a page, a document, an archive. No caller here vouches for it."""
     DRAWN = "drawn"
     """Said or drawn by a model: an assistant's words, what was extracted, summaries and notes."""
     VOUCHED = "vouched"
@@ -46,13 +46,13 @@ class Trust(StrEnum):
 _RANKS = {trust: place for place, trust in enumerate(Trust, 1)}
 
 PRIVATE = frozenset({EvidenceAuthority.SOUL_GOVERNANCE, EvidenceAuthority.PRIVATE_GARDEN_INTERNAL})
-"""What only the owner sees: the private garden, and the inner life."""
+"""Planes that only the owner sees: the private garden, and the inner life."""
 RESTRICTED = PRIVATE | {EvidenceAuthority.OPERATOR_DIAGNOSTIC}
-"""What is never recalled, projected or shown in a conversation."""
+"""Planes that are never recalled, projected or shown in a conversation."""
 
 
 def authority_of_role(role: Role, /) -> EvidenceAuthority:
-    """Return on whose word a message stands that says nothing of it."""
+    """Return the authority of a message that states none."""
     match role:
         case Role.USER:
             return EvidenceAuthority.USER_ASSERTED
@@ -67,7 +67,7 @@ def authority_of_role(role: Role, /) -> EvidenceAuthority:
 
 
 def trust_of_authority(authority: EvidenceAuthority, /) -> Trust:
-    """Return how far what stands on `authority` may be relied on."""
+    """Return the trust of content with `authority`."""
     match authority:
         case (
             EvidenceAuthority.USER_ASSERTED

@@ -61,7 +61,7 @@ BESIDE = frozenset(
         jobs.QUEUE,
     }
 )
-"""What lists or looks up other documents: it may change without an entry of its own in the journal."""
+"""Collections that list or look up other documents: they may change without a journal entry."""
 KEY = "0"
 TAG_DIGITS = 24
 OF_A_CONVERSATION = frozenset({transcript.CONVERSATIONS, transcript.TURNS, continuity.CAPSULES, summaries.SUMMARIES})
@@ -136,7 +136,7 @@ class SpaceRecord(Value):
         return self.tag("derived", plane, store_key)
 
     def slot_tag(self, kind: long_term.Kind, topic: str, home: ConversationKey | None = None, /) -> str:
-        """Return what stands for a slot; facts that count in one conversation alone have slots of their own."""
+        """Return the tag of a slot; facts that count in one conversation alone have slots of their own."""
         return self.tag("slot", kind.value, long_term.topic_key(topic), *(home or ()))
 
     def skill_tag(self, name: str, /) -> SkillId:

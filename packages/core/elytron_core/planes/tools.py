@@ -17,16 +17,16 @@ from elytron_core.scope import Name
 REGISTRIES = "tool_registries"
 EXPERIENCES = "tool_experiences"
 ID_WORD = "tool_experience"
-"""What the memory ids of experiences begin with."""
+"""Prefix of the memory ids of experiences."""
 
 Fingerprint = Annotated[str, Field(min_length=1, max_length=limits.FINGERPRINT_CHARS, pattern=r"^[!-~]+$")]
 UNKNOWN_FINGERPRINT: Final = "0" * 16
-"""What a snapshot has while its fingerprint was not computed: no registry is registered under it."""
+"""Fingerprint of a snapshot before it is computed: no registry is registered under it."""
 Tags = Annotated[tuple[Name, ...], Field(max_length=limits.TOOL_TAGS)]
 
 
 class RegistryOwner(StrEnum):
-    """Who keeps the tools of a registry."""
+    """Owner of a registry's tools."""
 
     HOST_RUNTIME = "host_runtime"
     AGENT_TOOLS = "agent_tools"
@@ -51,7 +51,7 @@ class _Scoped(Value):
     registry_id: Name
     scope: RegistryScope = RegistryScope.GLOBAL
     scope_id: Name | None = None
-    """Which project, workspace or conversation; for the other scopes nothing."""
+    """The project, workspace or conversation; empty for the other scopes."""
 
     @model_validator(mode="after")
     def _scope_is_named(self) -> "_Scoped":
@@ -61,7 +61,7 @@ class _Scoped(Value):
 
 
 class AgentToolRegistryRef(_Scoped):
-    """Which registry, and in which state of it: the fingerprint that the host has in hand."""
+    """A registry in one state: with the fingerprint that the host has."""
 
     fingerprint: Fingerprint
 
@@ -74,7 +74,7 @@ class AgentToolDescriptor(Value):
     version: Name | None = None
     schema_fingerprint: Fingerprint
     descriptor_fingerprint: Fingerprint | None = None
-    """The fingerprint of this description; computed where it is left out."""
+    """The fingerprint of this description; computed if left out."""
     permission_tags: Tags = ()
     risk_tags: Tags = ()
     tool_groups: Tags = ()
@@ -108,7 +108,7 @@ class KeptRegistry(Value):
 
 
 class ExperienceConfidence(StrEnum):
-    """How sure an experience is."""
+    """Confidence of an experience."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -116,7 +116,7 @@ class ExperienceConfidence(StrEnum):
 
 
 class ExperienceStatus(StrEnum):
-    """Whether an experience may be hinted at."""
+    """State of an experience."""
 
     CANDIDATE = "candidate"
     """One success that waits to be repeated: nothing is said of it."""
@@ -124,7 +124,7 @@ class ExperienceStatus(StrEnum):
 
 
 class ToolExperience(Value):
-    """What using one tool, under one contract, for one kind of task has taught. Counts and short words, no results."""
+    """Experience of using one tool, under one contract, for one kind of task. Counts and short words, no results."""
 
     registry_id: Name
     tool_id: Name
@@ -149,7 +149,7 @@ class ToolExperience(Value):
 
     @property
     def is_governed(self) -> bool:
-        """Tell whether hints may be made of it."""
+        """Return whether hints may be made of it."""
         return self.status is ExperienceStatus.ACTIVE and self.forgotten_at is None
 
 

@@ -11,7 +11,7 @@ from elytron_core.model import Request, Value
 
 
 class Role(StrEnum):
-    """Who speaks in a message that a model is given."""
+    """Role of a message to a model."""
 
     SYSTEM = "system"
     DEVELOPER = "developer"
@@ -19,7 +19,7 @@ class Role(StrEnum):
 
 
 class ToolChoice(StrEnum):
-    """Whether a model calls tools."""
+    """Choice of tools."""
 
     AUTO = "auto"
     NONE = "none"
@@ -106,7 +106,7 @@ ReplyItem = Annotated[TextPart | ToolCall | Opaque, Field(discriminator="kind")]
 
 
 class InputMessage(Value):
-    """What the host or a person says."""
+    """Text of the host or a person."""
 
     kind: Literal["input"] = "input"
     role: Role
@@ -114,14 +114,14 @@ class InputMessage(Value):
 
 
 class Reply(Value):
-    """What a model answered, its items in order."""
+    """A model's answer, its items in order."""
 
     kind: Literal["reply"] = "reply"
     items: tuple[ReplyItem, ...]
 
 
 class ToolResult(Value):
-    """What a tool returned for the call `call_id`."""
+    """A tool's result for the call `call_id`."""
 
     kind: Literal["tool_result"] = "tool_result"
     call_id: str
@@ -142,7 +142,7 @@ class Tool(Value):
 
 
 class ModelRequest(Request):
-    """What a model is asked. `answer_schema` is the JSON Schema, as JSON text, that its answer is to fit."""
+    """A request to a model. `answer_schema` is the JSON Schema, as JSON text, that its answer is to fit."""
 
     messages: Annotated[tuple[Message, ...], Field(min_length=1)]
     tools: Annotated[tuple[Tool, ...], Field(max_length=limits.MODEL_TOOL_CALLS)] = ()
@@ -167,7 +167,7 @@ class ReasoningDelta(Value):
 
 
 class ToolCallDelta(Value):
-    """The next piece of a tool call. `index` tells calls apart; `id` and `name` are empty where they are not told."""
+    """The next piece of a tool call. `index` distinguishes calls; `id` and `name` are empty if not sent."""
 
     kind: Literal["tool_call_delta"] = "tool_call_delta"
     index: int
@@ -222,12 +222,12 @@ ModelEvent = Annotated[
 
 
 class ModelInfo(Value):
-    """What is known of a model. `name` is its address as reports show it; not secret."""
+    """Properties of a model. `name` is its address as reports show it; not secret."""
 
     name: str
     context_tokens: int | None = None
     holds_schema: bool = False
-    """Whether the server itself holds the model to a request's schema."""
+    """True if the server itself enforces a request's schema."""
 
 
 class ChatModel(Protocol):
@@ -241,6 +241,6 @@ class ChatModel(Protocol):
     def stream(self, request: ModelRequest, /) -> AsyncGenerator[ModelEvent]:
         """Yield the events of the answer, the last of which, and no other, is a Finished or a Failed.
 
-        Close it where it is left early. Raises InvalidInput for a request that the dialect cannot express.
+        Close it if it is left early. Raises InvalidInput for a request that the dialect cannot express.
         """
         ...

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Speaker(StrEnum):
-    """Who speaks in a prompt."""
+    """Role in a prompt."""
 
     SYSTEM = "system"
     USER = "user"
@@ -24,7 +24,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a model wrote, and what it cost: `cost` is in millionths of the provider's currency, 0 where unknown."""
+    """A model's text and its cost: `cost` is in millionths of the provider's currency, 0 where unknown."""
 
     text: str
     model: str
@@ -32,7 +32,7 @@ class Completion:
     completion_tokens: int = 0
     cost: int = 0
     is_cut: bool = False
-    """Whether it ended at `max_tokens`, so that its end is missing."""
+    """True if it ended at `max_tokens`, so that its end is missing."""
 
 
 class LanguageModel(Protocol):
@@ -53,14 +53,14 @@ class LanguageModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EmbedderInfo:
-    """Which vectors an embedder gives. `model` is kept with every vector; only vectors of one model are compared."""
+    """Kind of an embedder's vectors. `model` is kept with every vector; only vectors of one model are compared."""
 
     model: str
     dimensions: int
     passages: int = 0
-    """In so many passages at the most each message is embedded beside its whole; 0 where the whole is all.
+    """Each message is embedded in at most this many passages beside its whole; 0: only its whole.
 
-    An encoder of single sentences finds what stands in one of many better so, and pays for it when texts are embedded.
+    An encoder of single sentences finds one sentence of many better so, at the cost of more embedding.
     """
 
 

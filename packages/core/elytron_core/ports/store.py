@@ -4,12 +4,12 @@ Rules that hold for every store:
 
 - A batch is applied whole or not at all, and is durable when `commit` returns (the memory engine: visible).
 - Journal sequences of a space start at 1 and are given inside the commit; order comes from them. Each is one entry's,
-  or lies in the run that one entry stands for since a compaction (`JournalEntry.covers`): so there is no gap untold.
+  or is in the run that one entry covers since a compaction (`JournalEntry.covers`): so every gap is recorded.
 - A document's revision is 1 when it appears and grows by one with each put. Each put and delete names the revision
-  that it replaces (0: the document must be absent), so nobody overwrites what he has not seen.
+  that it replaces (0: the document must be absent), so no writer overwrites a revision that it has not read.
 - Several handles and processes may share one store; each reads what was acknowledged anywhere.
 - Keys are ids or keyed digests made by the runtime, never words: engines and journals may show them.
-- What comes back is what was put: damaged bytes raise StoreCorrupt (SealBroken where sealed) and are never served.
+- What comes back is what was put: damaged bytes raise StoreCorrupt (SealBroken if sealed) and are never served.
 """
 
 import re
@@ -30,14 +30,14 @@ _KEY = re.compile(r"[0-9a-f][0-9a-f.-]{0,95}")
 
 
 class Ref(NamedTuple):
-    """Which document: a collection and a key in it."""
+    """Reference of a document: a collection and a key in it."""
 
     collection: str
     key: str
 
 
 class Action(StrEnum):
-    """What a journal entry says was done (the spec's event kinds)."""
+    """Kind of a journal entry (the spec's event kinds)."""
 
     WRITE = "write"
     MERGE = "merge"
@@ -85,10 +85,10 @@ class Require:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the journal will say of one change. `digest` is keyed by the space's secret; never content.
+    """A journal entry of one change, before its commit. `digest` is keyed by the space's secret; never content.
 
     `at` is the batch's, unless the entry names its own: a restored journal keeps its times. It also keeps its places:
-    `covers` is above 1 for what stood there in place of a compacted run.
+    `covers` is above 1 for an entry in place of a compacted run.
     """
 
     action: Action
@@ -102,7 +102,7 @@ class Entry:
 class JournalEntry:
     """An entry as kept: its place in the space's order and when it was committed.
 
-    `covers` says for how many sequences it stands, its own the last of them: 1, or more where a compaction left one
+    `covers` is its number of sequences, its own the last of them: 1, or more if a compaction left one
     entry for a run of them.
     """
 
@@ -115,7 +115,7 @@ class JournalEntry:
 
     @property
     def first(self) -> int:
-        """Return the first sequence that it stands for."""
+        """Return the first sequence that it covers."""
         return self.sequence - self.covers + 1
 
 
@@ -132,15 +132,15 @@ class Run:
 
 
 COMPACTION_REF = Ref("compaction", "0")
-"""What the entry of a compacted run names: it says that there were entries, not of what."""
+"""Subject of a compacted run's entry: it says that there were entries, not their contents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Idempotency:
     """A key under which a batch is applied once.
 
-    `digest` names the request's body, `answer` is what a repeat is given back. Both are kept for
-    `limits.IDEMPOTENCY_KEEP_MS` after the batch's `at`, at the least.
+    `digest` names the request's body, `answer` is what a repeat gets. Both are kept for
+    at least `limits.IDEMPOTENCY_KEEP_MS` after the batch's `at`.
     """
 
     key: str
@@ -183,7 +183,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """What is to be physically gone: documents, blobs, or the whole space with its journal and keys."""
+    """Target of an erasure: documents, blobs, or the whole space with its journal and keys."""
 
     space: SpaceId
     at: Instant
@@ -194,7 +194,7 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What an erasure removed. `sequence` is its content-free journal entry (0 where the whole space went)."""
+    """Report of an erasure. `sequence` is its content-free journal entry (0 if the whole space is gone)."""
 
     documents: int
     blobs: int
@@ -203,7 +203,7 @@ class Erased:
 
 
 class Damage(StrEnum):
-    """What `check` can find."""
+    """Kind of a finding of `check`."""
 
     DOCUMENT = "document"
     JOURNAL_GAP = "journal_gap"
@@ -225,7 +225,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What a check or repair saw and did. `ok` where nothing was found."""
+    """Report of a check or repair. `ok` if nothing was found."""
 
     spaces: int
     documents: int
@@ -244,7 +244,7 @@ class Store(Protocol):
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        """What the store can promise; the same as long as it is open."""
+        """Promises of the store; constant while it is open."""
         ...
 
     async def commit(self, batch: Batch, /) -> Committed:
@@ -256,7 +256,7 @@ class Store(Protocol):
         ...
 
     async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
-        """Return the documents at `refs`, in that order, None where there is none. At most `limits.SCAN_MAX`."""
+        """Return the documents at `refs`, in that order, None for missing ones. At most `limits.SCAN_MAX`."""
         ...
 
     async def scan(
@@ -283,9 +283,9 @@ class Store(Protocol):
     async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
         """Leave one entry in place of each of `runs`, all or none; return how many entries are gone.
 
-        No document, blob or other entry changes, and no entry is added. Each run is of whole entries without a digest,
-        or of such that stand for compacted ones; runs come in order. A run that is compacted already in this way is
-        no error. Raises Conflict where the journal is another.
+        No document, blob or other entry changes, and no entry is added. Each run has whole entries without a digest,
+        or of entries of compacted runs; runs come in order. A run that is compacted already in this way is
+        no error. Raises Conflict if the journal differs.
         """
         ...
 

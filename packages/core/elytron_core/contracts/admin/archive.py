@@ -30,7 +30,7 @@ class MemorySpaceExportRequest(ScopedRequest):
 
 
 class ImportMode(StrEnum):
-    """How an archive meets what is there."""
+    """Mode of an import into a space."""
 
     FULL_RESTORE = "full_restore"
     """Into an empty space: documents and journal come back exactly."""
@@ -39,10 +39,10 @@ class ImportMode(StrEnum):
 
 
 class ArchiveWord(StrEnum):
-    """How far an archive is believed in what it says of where its memories came from."""
+    """Trust in an archive's statements of its memories' origin."""
 
     KEPT = "kept"
-    """Every memory stands on the word that the archive names: it comes from whoever runs the store."""
+    """Every memory has the authority that the archive names: it comes from the store's operator."""
     CLAIMED = "claimed"
     """The word of an operator, a program or the runtime becomes a claim of an import: it comes from a member."""
 
@@ -90,11 +90,11 @@ class ArchiveManifest(Value):
     state_fingerprint: str
     event_fingerprint: str
     include_private: bool = True
-    """Whether it holds the whole space; one that does not can be added to a space, not restored into one."""
+    """True if it has the whole space; another one can be added to a space, not restored into one."""
 
 
 class MemorySpaceExportReport(Value):
-    """What was written of a space, and by collection what was left out."""
+    """Contents of an archive, and by collection what was left out."""
 
     space: str
     path: str
@@ -109,16 +109,16 @@ class MemorySpaceExportReport(Value):
 
 
 class MemoryImportReport(Value):
-    """What an import did, or with `dry_run` would do."""
+    """Result of an import, or with `dry_run` its preview."""
 
     space: str
     mode: ImportMode
     imported: dict[str, int]
     skipped: dict[str, int]
     deleted: dict[str, int] = {}
-    """What the archive's word ended here."""
+    """Facts here that the archive superseded."""
     blobs: int = 0
-    """How many files came back with their bytes; a full restore brings all, bootstrap none."""
+    """Number of files restored with their bytes; a full restore brings all, bootstrap none."""
     changed: bool
     dry_run: bool = False
     sequence: int = 0

@@ -21,14 +21,14 @@ class MemoryEmbedRequest(ScopedRequest):
 class ModelSwitchRequest(ScopedRequest):
     """Go on making vectors by the runtime's embedder; when none is missing, recall compares these alone.
 
-    Until then recall goes on as before. Asked again, it goes on where it stopped, whoever stopped it.
+    Until then recall goes on as before. Called again, it goes on where it stopped.
     """
 
     texts: Texts = limits.EMBED_TEXTS_PER_CALL
 
 
 class EmbeddingOutcome(StrEnum):
-    """What a call came to."""
+    """Outcome of a call."""
 
     COMPLETE = "complete"
     """Every memory has its vector, and what a former model left is gone."""
@@ -44,10 +44,10 @@ class EmbeddingOutcome(StrEnum):
 
 
 class MemoryEmbedReport(Value):
-    """How many texts were embedded, and how far the space is.
+    """Number of embedded texts, and progress of the space.
 
     `compared` is the model that recall compares, `model` the one that worked. `reused` documents got vectors back that
-    stood in the store, `refused` ones were refused by the embedder, `remaining` units have no vector yet, `dropped`
+    were in the store, `refused` ones were refused by the embedder, `remaining` units have no vector yet, `dropped`
     documents of former models' vectors were removed.
     """
 

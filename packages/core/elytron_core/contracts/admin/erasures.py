@@ -18,10 +18,10 @@ Key = Annotated[str, Field(min_length=1, max_length=limits.KEY_CHARS, pattern=r"
 
 
 class MemoryErasuresKeepRequest(ScopedRequest):
-    """Write what was erased in the space to the file `path`, beside what stands there of it and of other spaces.
+    """Write the space's erasures to the file `path`, beside those already there of it and of other spaces.
 
-    The file holds no content: ids, and the names of spaces. With `whole_space`, which repeats the space's name, it is
-    told that the space itself was erased; it must know the space from before.
+    The file holds no content: ids, and the names of spaces. With `whole_space`, which repeats the space's name, it
+    records that the space itself was erased; it must have the space already.
     """
 
     path: Path
@@ -29,7 +29,7 @@ class MemoryErasuresKeepRequest(ScopedRequest):
 
 
 class MemoryErasuresKeepReport(Value):
-    """How many memories of each plane the file now tells of as erased in the space, or that all of it was."""
+    """Number of erased memories of each plane in the file, or that the whole space was erased."""
 
     space: str
     path: str
@@ -38,9 +38,9 @@ class MemoryErasuresKeepReport(Value):
 
 
 class MemoryErasuresApplyRequest(ScopedRequest):
-    """Erase in the space what the file `path` tells was erased in it, and is there again. Doing it twice is harmless.
+    """Erase in the space what the file `path` lists as erased and is there again. Doing it twice is harmless.
 
-    What was written anew under the same id since stays, and so does a space that only has the name of one.
+    Documents written again under the same id since stay, and so does another space of the same name.
     """
 
     path: Path
@@ -48,17 +48,17 @@ class MemoryErasuresApplyRequest(ScopedRequest):
 
 
 class ErasuresOutcome(StrEnum):
-    """What became of the erasures that a file tells of a space."""
+    """Outcome of the erasures that a file lists for a space."""
 
     APPLIED = "applied"
     NOTHING = "nothing"
-    """All of it is gone, or the file tells nothing of this space."""
+    """All of it is gone, or the file has nothing of this space."""
     WRITTEN_SINCE = "written_since"
     """The whole space was to go, but was written to after it was put back: erase it, or what of it must go."""
 
 
 class MemoryErasuresApplyReport(Value):
-    """What was erased again, or with `dry_run` would be, by plane."""
+    """Memories erased again, or with `dry_run` to erase, by plane."""
 
     space: str
     outcome: ErasuresOutcome
@@ -76,7 +76,7 @@ class ErasuresHead(Value):
 
 
 class ErasedSpace(Value):
-    """A space that the following lines tell of, by its name and by what stands for its secret."""
+    """The space of the following lines, by its name and a tag of its secret."""
 
     space: Space
     identity: Key

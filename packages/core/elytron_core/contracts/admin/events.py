@@ -1,7 +1,7 @@
 """Streams: a space's journal as it grows, and the frames of a WebSocket.
 
 A stream is a read of the journal. It is ordered and without gaps, names no content, and goes on behind any event that a
-reader has seen; what cannot be told again is told as a gap.
+reader has seen; entries that cannot be sent again are sent as a gap.
 """
 
 from enum import IntEnum, StrEnum
@@ -17,7 +17,7 @@ from elytron_core.scope import Name, Scope
 
 EVENT_ID_PATTERN = r"^[0-9]{1,16}(-[0-9]{1,16})?$"
 EventId = Annotated[str, Field(max_length=limits.EVENT_ID_CHARS, pattern=EVENT_ID_PATTERN)]
-"""`<sequence>-<milliseconds>` of an entry. The second part shows a journal that was erased and begun anew; a bare
+"""`<sequence>-<milliseconds>` of an entry. The second part shows a journal that was erased and begun again; a bare
 sequence is taken too, unchecked. `0` is before the first entry."""
 
 EventAction = Literal["write", "merge", "delete", "erase", "maintenance", "projection", "lifecycle", "operator"]
@@ -43,10 +43,10 @@ class JournalEvent(Value):
 
 
 class GapReason(StrEnum):
-    """Why entries cannot be told again."""
+    """Why entries cannot be sent again."""
 
     ERASED = "erased"
-    """The space was erased and may have begun anew: what was known of it is void."""
+    """The space was erased and may have begun again: what was known of it is void."""
     COMPACTED = "compacted"
     """The journal no longer holds them."""
     RETENTION = "retention"
@@ -54,7 +54,7 @@ class GapReason(StrEnum):
 
 
 class Gap(Value):
-    """Entries `first` to `last` are not told; the stream goes on behind `last`. Read the space anew."""
+    """Entries `first` to `last` are not sent; the stream goes on behind `last`. Read the space again."""
 
     type: Literal["gap"] = "gap"
     space: str
@@ -87,7 +87,7 @@ class CloseCode(IntEnum):
 
 
 class StreamKind(StrEnum):
-    """What can be subscribed to."""
+    """Kind of a subscription."""
 
     EVENTS = "events"
     """The journal's entries."""
@@ -98,7 +98,7 @@ class StreamKind(StrEnum):
 
 
 class FrameError(StrEnum):
-    """What can be wrong with frames, beside the errors of operations."""
+    """Errors of frames, beside the errors of operations."""
 
     FRAME_BUDGET_EXCEEDED = "frame_budget_exceeded"
     SUBSCRIPTION_BUDGET_EXCEEDED = "subscription_budget_exceeded"
@@ -110,7 +110,7 @@ FrameId = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS, patte
 
 
 class InFrame(Value):
-    """What a client sends: `command.<operation>`, `subscribe.<kind>`, or `unsubscribe`.
+    """A client's frame: `command.<operation>`, `subscribe.<kind>`, or `unsubscribe`.
 
     `payload` is the request of the operation. `scope` and `after` belong to `subscribe.events`, `after` as a number to
     the other subscriptions too: their first report comes when the journal is beyond it.
@@ -125,7 +125,7 @@ class InFrame(Value):
 
 
 class Problem(Value):
-    """What went wrong, as an event tells it."""
+    """An error in an event."""
 
     code: str
     seed_key: str | None = None
@@ -156,7 +156,7 @@ class ErrorEvent(Value):
 
 
 class Phase(StrEnum):
-    """What happened to a connection or a subscription."""
+    """Change of a connection or a subscription."""
 
     OPENED = "opened"
     SUBSCRIBED = "subscribed"
@@ -168,7 +168,7 @@ class Phase(StrEnum):
 class LifecycleEvent(Value):
     """A connection or subscription changed its state. `id` is empty for the connection itself.
 
-    `after` is where a subscription to events has begun, also where none of them has come yet.
+    `after` is the start of a subscription to events, also if none has come yet.
     """
 
     type: Literal["event.lifecycle"] = "event.lifecycle"

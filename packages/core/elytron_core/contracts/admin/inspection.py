@@ -27,9 +27,9 @@ HEAD: Final = re.compile(r"([0-9]{1,15})\.([0-9a-f]{32})\.([0-9a-f]{32})")
 
 
 class MemoryInspectionRequest(ScopedRequest):
-    """Say what a space holds. `check` also reads every stored byte of the store and reports damage.
+    """Count a space's contents. `check` also reads every stored byte of the store and reports damage.
 
-    With `head`, the report says how the space stands to a head that an earlier report gave.
+    With `head`, the report compares the space with a head of an earlier report.
     """
 
     check: bool = False
@@ -37,7 +37,7 @@ class MemoryInspectionRequest(ScopedRequest):
     """Move what `check` finds damaged aside; needs `check`."""
     head: Annotated[str, Field(pattern=f"^{HEAD.pattern}$")] | None = None
     mode_input: ModeInput | None = None
-    """What the host is doing: with it, the report says what memory may be asked to do meanwhile."""
+    """The host's mode: with it, the report says which actions memory admits in it."""
     query: Query = ""
     """With it, the report has the projection for it, within `max_chars` and under `pressure`."""
     max_chars: MaxChars = limits.PROJECTION_CHARS_DEFAULT
@@ -65,7 +65,7 @@ class DamageItem(Value):
 
 
 class StoreCheck(Value):
-    """What reading the whole store showed."""
+    """Result of reading the whole store."""
 
     ok: bool
     documents: int
@@ -76,7 +76,7 @@ class StoreCheck(Value):
 
 
 class HeadStanding(StrEnum):
-    """How a space stands to a journal's head that was kept elsewhere."""
+    """Relation of a space to a journal's head that was kept elsewhere."""
 
     CURRENT = "current"
     """It is at that head: nothing was written since."""
@@ -85,7 +85,7 @@ class HeadStanding(StrEnum):
     SCRUBBED = "scrubbed"
     """That head's entries are in its history, in their order; of some an erasure since took the digests."""
     COMPACTED = "compacted"
-    """That head ends among entries that were compacted since, since they told of nothing any more."""
+    """That head ends among entries that were compacted since, as their documents are gone."""
     BEHIND = "behind"
     """It has not come so far: an older state was put back."""
     FORKED = "forked"
@@ -95,21 +95,21 @@ class HeadStanding(StrEnum):
 
     @property
     def is_sound(self) -> bool:
-        """Tell whether all that the head stands for is there, but for what was erased since."""
+        """Return whether all that the head covers is there, but for what was erased since."""
         return self not in {HeadStanding.BEHIND, HeadStanding.FORKED, HeadStanding.ABSENT}
 
 
 class JournalAccount(Value):
-    """What comparing the documents of a space with its journal showed; counts alone."""
+    """Result of comparing a space's documents with its journal; counts alone."""
 
     told: int
-    """Documents that the journal tells of, and that are there."""
+    """Documents that the journal names and that are there."""
     altered: int = 0
-    """Documents that are not as the journal last told of them: an older one put back, or one changed beside us."""
+    """Documents that differ from the journal's last entry: an older one put back, or one changed by another program."""
     missing: int = 0
-    """Documents that the journal tells of and that are not there; also those that a repair moved aside."""
+    """Documents that the journal names and that are not there; also those that a repair moved aside."""
     compacted: int = 0
-    """Entries that are gone since they told of nothing any more: one stands for each run of them."""
+    """Entries that were compacted, as their documents are gone: one entry covers each run of them."""
     unproven: int = 0
     """Runs that were not compacted by a runtime of this space: entries were taken away beside us."""
 
@@ -119,19 +119,19 @@ class JournalAccount(Value):
 
 
 class MemoryInspectionReport(Value):
-    """What a space holds. Fingerprints are equal for equal content on every store."""
+    """Contents of a space. Fingerprints are equal for equal content on every store."""
 
     space: str
     exists: bool
     engine: str
     store: StoreCapabilities
-    """What the store can promise."""
+    """Promises of the store."""
     sequence: int
     documents: dict[str, int]
     planes: dict[Plane, int] = {}
-    """How many memories each plane holds, hidden and closed ones too; a turn counts once."""
+    """Number of memories in each plane, hidden and closed ones too; a turn counts once."""
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
-    """Whether the chat of the scope may stand for a conversation. Of one that may not no conversation is named."""
+    """State of the scope's chat. For one that names no conversation, none is given."""
     conversations: tuple[ConversationSummary, ...]
     conversations_clipped: bool
     speakers: tuple[str, ...]
@@ -142,28 +142,28 @@ class MemoryInspectionReport(Value):
     state_fingerprint: str
     event_fingerprint: str
     head: str = ""
-    """The head of the journal, to be kept elsewhere and asked about later; empty where nothing was ever stored."""
+    """The head of the journal, to be kept elsewhere and compared later; empty if nothing was ever stored."""
     head_standing: HeadStanding | None = None
-    """With a `head` in the request: how the space stands to it."""
+    """With a `head` in the request: the space's relation to it."""
     store_check: StoreCheck | None = None
     journal_account: JournalAccount | None = None
     """With `check`: whether the space is what its journal says."""
     compared_model: str | None = None
-    """The model whose vectors recall compares; none where nothing was embedded."""
+    """The model whose vectors recall compares; none if nothing was embedded."""
     unembedded_units: int = 0
     """Units that have no vector of it yet."""
     runtime_skills: RuntimeSkillCounts = RuntimeSkillCounts()
     agent_skills: AgentSkillDirectoryReport = AgentSkillDirectoryReport(directories=0)
-    """What the agent skill directories of this runtime hold, read for this report."""
+    """Contents of this runtime's agent skill directories, read for this report."""
     agent_tools: AgentToolRegistryReport = AgentToolRegistryReport()
     work: WorkHealth = WorkHealth.IDLE
-    """Whether what was put off gets done; degraded where jobs wait too long, are blocked, or were given up."""
+    """Health of jobs; degraded if jobs wait too long, are blocked, or were given up."""
     jobs: dict[str, int] = {}
-    """How many jobs there are in each state."""
+    """Number of jobs in each state."""
     lifecycle: tuple[ActionAdmission, ...] = ()
     """Of every action whether it is admitted in the mode that was asked about, and why not."""
     capabilities: MemoryCapabilityCatalog | None = None
-    """What this runtime can do, and what keeps it from the rest."""
+    """Abilities of this runtime, and the reasons of missing ones."""
     projection: MemoryProjectionReport | None = None
     """With a `query` in the request: what a model would be shown for it, and how that came to be."""
 
@@ -222,7 +222,7 @@ class MemoryReplayReport(Value):
 
 
 class RuntimePhase(StrEnum):
-    """Where a runtime is in its life."""
+    """State of a runtime."""
 
     READY = "ready"
     RECOVERED = "recovered"
@@ -234,7 +234,7 @@ class MemoryRecoverRequest(ScopedRequest):
 
     trigger: Annotated[str, Field(max_length=limits.NAME_CHARS)] = "operator"
     mode_input: ModeInput | None = None
-    """What the host is doing: with it, the report says what memory may be asked to do meanwhile."""
+    """The host's mode: with it, the report says which actions memory admits in it."""
 
 
 class MemoryCloseRequest(Value):
@@ -244,7 +244,7 @@ class MemoryCloseRequest(Value):
 
 
 class MemoryLifecycleReport(Value):
-    """What recover or close did."""
+    """Result of recover or close."""
 
     phase: RuntimePhase
     reason: str = ""

@@ -23,7 +23,7 @@ JobName = Annotated[str, Field(pattern=r"^[0-9a-f]{1,96}$")]
 
 
 class Extraction(StrEnum):
-    """How lasting facts are drawn from turns."""
+    """Method of drawing lasting facts from turns."""
 
     OFF = "off"
     RULES = "rules"
@@ -35,7 +35,7 @@ class Extraction(StrEnum):
 
 
 class SkillReuse(Value):
-    """How it went with the runtime skills that the reply used."""
+    """Outcome of the runtime skills that the reply used."""
 
     names: Annotated[tuple[RuntimeSkillName, ...], Field(min_length=1, max_length=limits.SKILLS_PER_OUTCOME)]
     outcome: procedural.ReuseOutcome
@@ -43,7 +43,7 @@ class SkillReuse(Value):
 
 
 class PassStatus(StrEnum):
-    """What a part of maintenance came to."""
+    """Outcome of a part of maintenance."""
 
     DONE = "done"
     UNCHANGED = "unchanged"
@@ -79,7 +79,7 @@ class MaintenanceRefusal(StrEnum):
 
 
 class MemoryMaintainRequest(ScopedRequest):
-    """Maintain the scope's conversation and its space now: up to `turns_max` turns that nobody has looked at yet.
+    """Maintain the scope's conversation and its space now: up to `turns_max` turns that were not processed yet.
 
     With `extraction` "model", a runtime without a language model refuses the call.
     """
@@ -100,22 +100,22 @@ class MemoryMaintenanceReport(Value):
     passes: tuple[PassOutcome, ...] = ()
     refused: MaintenanceRefusal | None = None
     turns: int = 0
-    """How many turns were looked at."""
+    """Number of processed turns."""
     has_more: bool = False
     decisions: tuple[WriteDecision, ...] = ()
-    """What became of each candidate."""
+    """Outcome of each candidate."""
     job: JobId | None = None
     """The job that does the rest, where something had to be put off."""
     changed: bool = False
     spent: Spent = NOTHING
 
     def outcome(self, of: Pass, /) -> PassOutcome | None:
-        """Return the outcome of one part, None where it was not asked for."""
+        """Return the outcome of one part, None if it was not requested."""
         return next((outcome for outcome in self.passes if outcome.of is of), None)
 
 
 class CommitStatus(StrEnum):
-    """What became of a turn on one of the ways it is kept."""
+    """Outcome of a turn in one of the planes that store it."""
 
     COMMITTED = "committed"
     DUPLICATE = "duplicate"
@@ -163,7 +163,7 @@ class MemoryFinalizeTurnReport(Value):
     sequence: int = 0
 
     def outcome(self, of: Pass, /) -> PassOutcome | None:
-        """Return the outcome of one part of maintenance, None where none ran."""
+        """Return the outcome of one part of maintenance, None if none ran."""
         return next((outcome for outcome in self.maintenance if outcome.of is of), None)
 
 
@@ -197,7 +197,7 @@ class JobListRequest(ScopedRequest):
 
 
 class WorkHealth(StrEnum):
-    """Whether what was put off gets done."""
+    """Health of jobs."""
 
     IDLE = "idle"
     WORKING = "working"
@@ -219,14 +219,14 @@ class JobListReport(Value):
 
 
 class JobRunRequest(ScopedRequest):
-    """Do up to `limit` jobs that are due, one after the other; with `id`, that one job where it is due."""
+    """Do up to `limit` jobs that are due, one after the other; with `id`, that one job if it is due."""
 
     limit: Annotated[int, Field(ge=1, le=limits.JOBS_RUN_MAX)] = limits.JOBS_RUN_MAX
     id: JobName | None = None
 
 
 class JobRunReport(Value):
-    """Each job that was taken, as it then stood, and what all of them cost."""
+    """Each job that was taken, in its state after it, and the cost of all of them."""
 
     space: str
     jobs: tuple[JobView, ...]
@@ -249,7 +249,7 @@ class JobCancelRequest(ScopedRequest):
 
 
 class JobReport(Value):
-    """A job as it now stands, and whether it was changed."""
+    """A job in its current state, and whether it was changed."""
 
     space: str
     job: JobView

@@ -1,4 +1,4 @@
-"""What a memory can do where it runs: the catalog of capabilities, and the snapshot of a profile."""
+"""Capabilities of a memory on its platform: the catalog, and the snapshot of a profile."""
 
 from enum import StrEnum
 from typing import Literal
@@ -13,7 +13,7 @@ CAPABILITY_SCHEMA = "beetle-memory.platform.capability.v1"
 
 
 class CapabilityPolicy(StrEnum):
-    """What a runtime lets be seen."""
+    """Parts of a runtime that can be inspected."""
 
     OPEN = "open"
     STRICT = "strict"
@@ -21,7 +21,7 @@ class CapabilityPolicy(StrEnum):
 
 
 class Capability(Value):
-    """Whether something can be done here, and the five things that must all say yes."""
+    """One capability's availability, and its five conditions."""
 
     visible: bool
     profile_allows: bool
@@ -60,7 +60,7 @@ class EntryCapabilities(Value):
 
 
 class IndexRecallCapabilities(Value):
-    """What recall finds through an index."""
+    """Capabilities of recall through an index."""
 
     archive: Capability
     capsule: Capability
@@ -69,7 +69,7 @@ class IndexRecallCapabilities(Value):
 
 
 class LifecycleCapabilities(Value):
-    """What keeps a memory in order."""
+    """Capabilities of maintenance."""
 
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
 
@@ -83,7 +83,7 @@ class LifecycleCapabilities(Value):
 
 
 class ValidationCapabilities(Value):
-    """What proves a memory, and what may propose changes to it."""
+    """Capabilities that prove a memory, and that propose changes to it."""
 
     compact_fixture: Capability
     harness: Capability

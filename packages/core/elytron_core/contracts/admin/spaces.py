@@ -15,7 +15,7 @@ class MemorySpacesRequest(ScopedRequest):
 
 
 class SpaceSummary(Value):
-    """One space. Of a space that is sealed otherwise or damaged only the name is told."""
+    """One space. Of a space that is damaged or sealed with another key only the name is given."""
 
     space: str
     readable: bool = True

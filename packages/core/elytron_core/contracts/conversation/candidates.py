@@ -48,7 +48,7 @@ class CandidateListReport(Value):
 
 
 class Resolution(StrEnum):
-    """What somebody decides on a candidate that waits."""
+    """Decision on a candidate that waits."""
 
     ACCEPT = "accept"
     """It becomes a belief, where the merge guards let it; a handed over one counts as taken by its keeper."""
@@ -65,7 +65,7 @@ class CandidateResolveRequest(ScopedRequest):
 
 
 class CandidateResolveReport(Value):
-    """What became of the candidate. Where a guard refused the acceptance, it still waits and `reason` says why."""
+    """Outcome of the candidate. If a guard refused the acceptance, it still waits and `reason` says why."""
 
     space: str
     id: str
@@ -99,7 +99,7 @@ class MergedPair(Value):
 
 
 class MemoryMergeReport(Value):
-    """Which facts were folded or brought back."""
+    """Facts that were folded or brought back."""
 
     space: str
     pairs: tuple[MergedPair, ...]

@@ -1,4 +1,4 @@
-"""Continuity: where a conversation stands, and taking that to another conversation or another memory."""
+"""Continuity: a conversation's state, and its transfer to another conversation or another memory."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -19,15 +19,15 @@ SNAPSHOT_VERSION = 1
 
 
 class ContinuityRequest(ScopedRequest):
-    """Read where the scope's conversation stands; `query` says what is being taken up, so that it comes first."""
+    """Read the state of the scope's conversation; `query` names the matter that is taken up, so that it comes first."""
 
     query: Annotated[str, Field(max_length=limits.QUERY_CHARS)] = ""
 
 
 class ContinuityReport(Value):
-    """Where a conversation stands.
+    """State of a conversation.
 
-    `selected` are up to three of its newest capsules, best first, and `block` tells them in at most 900 characters.
+    `selected` are up to three of its newest capsules, best first, and `block` has their text in at most 900 characters.
     """
 
     space: str
@@ -36,7 +36,7 @@ class ContinuityReport(Value):
     state: execution.ExecutionState | None = None
     summary: summaries.SessionSummary | None = None
     summary_is_due: bool = False
-    """Whether enough was said since the last summary that a new one is due."""
+    """True if a new summary is due."""
     capsules: tuple[continuity.ContinuityCapsule, ...] = ()
     selected: tuple[str, ...] = ()
     block: str = ""
@@ -44,12 +44,12 @@ class ContinuityReport(Value):
 
 
 class SnapshotMode(StrEnum):
-    """How much of a conversation's continuity is taken along, and taken in."""
+    """Layers of a conversation's continuity in an export or import."""
 
     BOOTSTRAP = "bootstrap"
     """Up to 16 facts: enough to begin with."""
     FULL_RESTORE = "full_restore"
-    """Up to 48 facts, execution state, summary and capsules: to go on where it was left."""
+    """Up to 48 facts, execution state, summary and capsules: enough to continue the conversation."""
 
 
 class Layer(StrEnum):
@@ -62,7 +62,7 @@ class Layer(StrEnum):
 
 
 class SnapshotManifest(Value):
-    """What a snapshot is. `fingerprint` is the SHA-256 of its layers; another one is refused."""
+    """Header of a snapshot. `fingerprint` is the SHA-256 of its layers; another one is refused."""
 
     format: Literal["elytron.continuity"] = SNAPSHOT_FORMAT
     version: Literal[1] = SNAPSHOT_VERSION
@@ -76,7 +76,7 @@ class SnapshotManifest(Value):
 
 
 class SnapshotLayers(Value):
-    """What a snapshot holds: drafts, so that whoever takes them in judges them like any other."""
+    """Contents of a snapshot: drafts, so that an import judges them like any other."""
 
     facts: Annotated[tuple[FactDraft, ...], Field(max_length=limits.SNAPSHOT_FACTS_FULL)] = ()
     state: ExecutionDraft | None = None
@@ -118,12 +118,12 @@ class ContinuityImportRequest(ScopedRequest):
 
 
 class LayerOutcome(StrEnum):
-    """What became of a layer."""
+    """Outcome of a layer."""
 
     TAKEN = "taken"
     PARTLY = "partly"
     KEPT_OWN = "kept_own"
-    """What is here is newer, or says the same."""
+    """The stored one is newer, or equal."""
     NOT_INCLUDED = "not_included"
 
 
@@ -138,7 +138,7 @@ class LayerDecision(Value):
 
 
 class ContinuityImportReport(Value):
-    """What was taken in, layer by layer."""
+    """Result of an import, layer by layer."""
 
     space: str
     channel: str
@@ -149,4 +149,4 @@ class ContinuityImportReport(Value):
     dry_run: bool = False
     sequence: int = 0
     scrubbed: dict[str, int] = {}
-    """How many credentials and payment numbers of each kind were blacked out before storing."""
+    """Number of credentials and payment numbers of each kind that were blacked out before storing."""

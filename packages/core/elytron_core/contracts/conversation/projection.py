@@ -17,7 +17,7 @@ from elytron_core.scope import Name
 
 
 class PrivateContext(StrEnum):
-    """Whether what is private may be shown to the model."""
+    """True if private memories may be shown to the model."""
 
     WITHHELD = "withheld"
     ALLOWED = "allowed"
@@ -30,16 +30,16 @@ class MemoryProjectionRequest(ScopedRequest):
     max_chars: MaxChars = limits.PROJECTION_CHARS_DEFAULT
     recent_messages_limit: Annotated[int, Field(ge=0, le=limits.RECENT_MESSAGES_MAX)] = limits.RECENT_MESSAGES_DEFAULT
     recall_limit: Annotated[int, Field(ge=0, le=limits.RECALL_MAX)] | None = None
-    """How many recalled memories are shown at most; without it, as many as there is room for."""
+    """Number of recalled memories that are shown at most; without it, as many as there is room for."""
     pressure: Pressure = Pressure.NORMAL
     filters: RecallFilters = RecallFilters()
     provider_max_len: Annotated[int, Field(ge=0, le=limits.PROJECTION_CHARS_MAX)] | None = None
-    """What the model's provider takes at most; the smaller bound counts."""
+    """The limit of the model's provider; the smaller bound counts."""
     private_context: PrivateContext = PrivateContext.WITHHELD
     subject: Name | None = None
-    """Who speaks: an active subject of the space, by name; without it, the scope's agent as `agent:<name>`."""
+    """The speaker: an active subject of the space, by name; without it, the scope's agent as `agent:<name>`."""
     mode_input: ModeInput | None = None
-    """What the host is doing; where projecting is not admitted meanwhile, the block is empty."""
+    """The host's mode; if projecting is not admitted in it, the block is empty."""
     host_room: HostRoom | None = None
     tool_registry_refs: RegistryRefs = ()
     """The host's tool registries that hints are asked for; without any, all that the space knows."""
@@ -51,16 +51,16 @@ class SectionName(StrEnum):
     DISCLOSURE = "disclosure"
     """The rule about private context; there only with it."""
     INTEGRITY = "integrity"
-    """The rule about work; there only where it is told how far work has come."""
+    """The rule about work; present only with the state of work."""
     POLICY = "policy"
     SUBJECT = "subject"
     PRIVATE = "private"
     FACTS = "facts"
     SKILLS = "skills"
     WISHES = "wishes"
-    """What people said is to hold from now on: wishes for answers, tastes, what they cannot have, latest first."""
+    """Standing instructions and preferences: wishes for answers, tastes, restrictions, latest first."""
     CONTINUITY = "continuity"
-    """Where the conversation's work stands, its summary, its capsules."""
+    """The conversation's state of work, its summary, its capsules."""
     AGENT_SKILLS = "agent_skills"
     """Skills in the host's directories that fit the query: names and descriptions."""
     AGENT_TOOLS = "agent_tools"
@@ -70,18 +70,18 @@ class SectionName(StrEnum):
 
 
 class ProjectionLayer(StrEnum):
-    """How close to the session a section is."""
+    """Distance of a section to the session."""
 
     L1 = "L1"
     """Rules, who speaks, and what was just said."""
     L2 = "L2"
-    """What was governed: beliefs, and what is recalled."""
+    """Governed content: beliefs, and recalled memories."""
     L3 = "L3"
-    """What is private."""
+    """Private content."""
 
 
 class ProjectionSection(Value):
-    """What became of one part: its characters in the block, and which memories it shows."""
+    """Outcome of one part: its characters in the block, and the memories that it shows."""
 
     name: SectionName
     layer: ProjectionLayer = ProjectionLayer.L1
@@ -98,11 +98,11 @@ class MissReason(StrEnum):
     NOTHING_RELEVANT = "nothing_relevant"
     EMPTY_SPACE = "empty_space"
     NOT_ADMITTED = "not_admitted"
-    """What the host is doing now lets nothing be shown."""
+    """The host's mode admits no projection."""
 
 
 class PrivateGate(Value):
-    """What became of private memories."""
+    """Outcome of private memories."""
 
     context: PrivateContext = PrivateContext.WITHHELD
     withheld: int = 0
@@ -111,21 +111,21 @@ class PrivateGate(Value):
 
 
 class ProjectionChecks(Value):
-    """What looking at the finished block once more showed."""
+    """Result of checking the finished block."""
 
     within_budget: bool = True
     fence_closed: bool = True
     faithful: bool = True
     """Every line says what its memory says, or the beginning of it."""
     disclosure_kept: bool = True
-    """Nothing private is shown that may not be, and what is shown stands under its rule."""
+    """Private content is shown only if allowed, and under its rule."""
 
 
 class MemoryProjectionReport(Value):
     """The block and the account of it. `system_memory_block` never has more than `budget` characters.
 
     The first `stable_chars` characters stay the same while policy and standing facts do, so a provider's prompt
-    cache holds; what was recalled for this turn stands last, escaped, inside a fence with a fresh mark.
+    cache holds; recalled memories of this turn come last, escaped, inside a fence with a fresh mark.
     """
 
     space: str
@@ -141,15 +141,15 @@ class MemoryProjectionReport(Value):
     miss_reason: MissReason | None = None
     sequence: int = 0
     intent: str = "mixed"
-    """What the query was taken to be after."""
+    """Intent of the query."""
     unchanged_bytes: int = 0
-    """How many leading bytes, in whole lines, are those of this conversation's last block from this runtime."""
+    """Number of leading bytes, in whole lines, that equal this conversation's last block from this runtime."""
     private_gate: PrivateGate = PrivateGate()
     checks: ProjectionChecks = ProjectionChecks()
     lifecycle: tuple[ActionAdmission, ...] = ()
     """With `mode_input`: which actions are admitted now."""
     alias: AliasTrust = AliasTrust.TRUSTED
-    """Whether the scope's chat may stand for a conversation; where not, nothing that was said is shown."""
+    """State of the scope's chat; if it names no conversation, no turn is shown."""
     agent_skill_hits: tuple[AgentSkillHit, ...] = ()
     agent_tool_hints: tuple[AgentToolHint, ...] = ()
     tool_experience_status: ToolExperienceStatus = ToolExperienceStatus()

@@ -95,7 +95,7 @@ class MemoryTranscriptCommitRequest(ScopedRequest):
 
 
 class MemoryTranscriptCommitReport(Value):
-    """The receipt of a commit. `committed` says that the turn stands, by this call or an earlier one."""
+    """The receipt of a commit. `committed` says that the turn is stored, by this call or an earlier one."""
 
     space: str
     channel: str
@@ -195,7 +195,7 @@ class RedactedTranscriptTurn(Value):
 
 
 class TranscriptReplayAudit(Value):
-    """How much a view was given and how much it shows, in numbers alone."""
+    """Counts of a view: what it was given and what it shows."""
 
     view: TranscriptReplayView
     source_turns: int = 0
@@ -256,7 +256,7 @@ class MemoryTranscriptExportReport(MemoryTranscriptReplayReport):
 
 
 class TranscriptLifecycleTransition(StrEnum):
-    """What is to become of the raw text of turns."""
+    """Requested state of the raw text of turns."""
 
     ARCHIVE = "archive"
     """Out of recall and projection; it can still be read."""
@@ -297,7 +297,7 @@ class DerivedMemoryLink(DerivedMemoryRef):
 
 
 class MemoryTranscriptLifecycleReport(Value):
-    """What a lifecycle request found and did. A request that matched nothing is done, and changed nothing."""
+    """Result of a lifecycle request. One that matched nothing succeeds and changes nothing."""
 
     space: str
     channel: str
@@ -320,7 +320,7 @@ class MemoryTranscriptLifecycleReport(Value):
 
 
 class TranscriptRepairIssueKind(StrEnum):
-    """What can be wrong with the links of a transcript."""
+    """Kind of an issue with the links of a transcript."""
 
     MISSING_SOURCE_TURN = "missing_source_turn"
     MISSING_SOURCE_MESSAGE = "missing_source_message"
@@ -353,7 +353,7 @@ class MemoryTranscriptRepairRequest(ScopedRequest):
 
 
 class MemoryTranscriptRepairReport(Value):
-    """What a check of the links found. Any issue closes: what rests on the conversation is not to be trusted."""
+    """Result of a check of the links. After any issue, memories that rest on the conversation are not to be trusted."""
 
     space: str
     channel: str

@@ -72,10 +72,10 @@ class FactDraft(Value):
     privacy: long_term.Privacy = long_term.Privacy.SHARED
     authority: long_term.Authority = long_term.Authority.EXTRACTED
     claimed: long_term.Authority | None = None
-    """On whose word its source says that it stands, where that is only a claim."""
+    """Authority that its source claims, if it is only a claim."""
     confidence: long_term.Confidence = long_term.Confidence.MEDIUM
     tier: long_term.Tier | None = None
-    """How long it is meant to hold; without `valid_to`, that says when it ends."""
+    """Intended duration; without `valid_to`, it decides when the fact ends."""
     certainty: long_term.Certainty | None = None
     reach: long_term.Reach = long_term.Reach.USER
     observed_at: transcript.At | None = None
@@ -113,7 +113,7 @@ class Procedural(Value):
 
 
 PlaneWrite = CapsulesWrite | ExecutionWrite | SummaryWrite | NotesWrite | GardenWrite | SubjectsWrite
-"""What keeps one document per matter, conversation or name: written over, never doubled."""
+"""Planes with one document per matter, conversation or name: replaced, never doubled."""
 
 MemoryWrite = (
     TranscriptWrite | LongTermExtraction | Procedural | AgentToolUsageFeedbackWrite | CandidatesWrite | PlaneWrite
@@ -134,7 +134,7 @@ class MemoryWriteRequest(ScopedRequest):
 
 
 class Outcome(StrEnum):
-    """What became of one written thing."""
+    """Outcome of one written item."""
 
     STORED = "stored"
     UPDATED = "updated"
@@ -171,7 +171,7 @@ class MemoryWriteReport(Value):
     """The idempotency key had been used: this is the first answer again."""
     dry_run: bool = False
     scrubbed: dict[str, int] = {}
-    """How many credentials and payment numbers of each kind were blacked out before storing."""
+    """Number of credentials and payment numbers of each kind that were blacked out before storing."""
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -25,11 +25,11 @@ class MemoryGetRequest(ScopedRequest):
 
 
 class Hidden(StrEnum):
-    """Whether a list also tells of what recall does not show: forgotten, put away, masked, replaced or retired."""
+    """True if a list also has memories that recall does not show: forgotten, archived, masked, replaced or retired."""
 
     LEFT_OUT = "left_out"
     LISTED = "listed"
-    """Without its text where it may not be read."""
+    """Without its text if it may not be read."""
 
 
 class ListOrder(StrEnum):
@@ -38,7 +38,7 @@ class ListOrder(StrEnum):
     STORED = "stored"
     """Messages as they were stored, then facts, then skills, then what conversations keep: alike on every store."""
     LATEST = "latest"
-    """What was stored last comes first, of every plane. There is one page."""
+    """The latest memories of every plane first. There is one page."""
 
 
 class MemoryListRequest(ScopedRequest):
@@ -61,7 +61,7 @@ class MemoryListReport(Value):
     next_cursor: str | None = None
     has_more: bool = False
     lost: int = 0
-    """How many turns the journal knows here that damage took from the store: `inspect` with `check` says more."""
+    """Number of turns that the journal names and that damage removed: `inspect` with `check` says more."""
 
     def __iter__(self) -> Iterator[RecallHit]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Yield the memories, in their order."""
@@ -75,7 +75,7 @@ class MemoryListReport(Value):
 
 
 class HistoryEvent(StrEnum):
-    """What happened to a memory."""
+    """Kind of an event of a memory."""
 
     ADDED = "added"
     CORRECTED = "corrected"
@@ -98,7 +98,7 @@ class HistoryEvent(StrEnum):
 
 
 class HistoryItem(Value):
-    """One event of a memory's life. `text` is what it said then, where that is still kept."""
+    """One event of a memory's life. `text` is its text at that time, if still stored."""
 
     id: str
     event: HistoryEvent
@@ -106,17 +106,17 @@ class HistoryItem(Value):
     text: str | None = None
     reason: str = ""
     by: str = ""
-    """Who did it: the principal of a control call, or the transport of one without a principal."""
+    """The actor: the principal of a control call, or the transport of one without a principal."""
     audit_id: str | None = None
     """The id of the caller's own records, as the call gave it."""
     source: str | None = None
-    """What the caller of a control call said to be."""
+    """Name that the caller of a control call gave."""
 
 
 class MemoryHistoryRequest(ScopedRequest):
-    """Read what happened to one memory, oldest first; for a fact, the whole history of its slot.
+    """Read the history of one memory, oldest first; for a fact, the whole history of its slot.
 
-    The id `space` stands for the space as a whole: when it was recovered, by whom and why.
+    The id `space` is the space as a whole: when it was recovered, by whom and why.
     """
 
     id: MemoryId
@@ -185,7 +185,7 @@ class MemoryEraseRequest(ScopedRequest):
 
 
 class ControlOutcome(StrEnum):
-    """What became of one memory."""
+    """Outcome of one memory."""
 
     CHANGED = "changed"
     UNCHANGED = "unchanged"
@@ -203,11 +203,11 @@ class ControlDecision(Value):
 
 
 class MemoryControlReport(Value):
-    """What a forget, correct or erase did, or with `dry_run` would do.
+    """Result of a forget, correct or erase, or with `dry_run` its preview.
 
-    For an erasure, `removed` counts by collection what is physically gone, and `derived` names the memories that
-    rest on what was erased and still stand: erase them too where they must go. `token` is of a dry run by origin, whose
-    `decisions` tell no more than one request could name.
+    For an erasure, `removed` counts removed documents by collection, and `derived` names the memories that
+    rest on erased ones and are still stored: erase them too if they must go. `token` is of a dry run by origin, whose
+    `decisions` have no more than one request could name.
     """
 
     space: str
@@ -221,4 +221,4 @@ class MemoryControlReport(Value):
     planes: tuple[Plane, ...] = ()
     """Every plane that was touched, or would be."""
     scrubbed: dict[str, int] = {}
-    """How many credentials and payment numbers of each kind were blacked out before storing."""
+    """Number of credentials and payment numbers of each kind that were blacked out before storing."""

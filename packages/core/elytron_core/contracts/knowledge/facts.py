@@ -1,4 +1,4 @@
-"""Long-term control: facts read in full, changed, forgotten; what stands of a person; what is not to be learned."""
+"""Long-term control: facts read in full, changed, forgotten; profiles of persons; rules of learning."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -51,7 +51,7 @@ class FactEntry(Value):
     valid_from: Instant | None = None
     valid_to: Instant | None = None
     last_used_at: Instant | None = None
-    """When a recall or a block showed it last, as far as that is known."""
+    """When a recall or a block showed it last, if known."""
     freshness: FreshnessState
     hint: FreshnessHint
     closed_at: Instant | None = None
@@ -90,7 +90,7 @@ class FactListReport(Value):
 
 
 class FactDetailRequest(ScopedRequest):
-    """Read one fact in full, whatever its state."""
+    """Read one fact in full, in any state."""
 
     id: FactKey
     include_private: bool = False
@@ -105,7 +105,7 @@ class FactDetailReport(Value):
 
 
 class FactAction(StrEnum):
-    """What is done to a fact."""
+    """Change of a fact."""
 
     CORRECT = "correct"
     """It was wrong: `content` takes its place, and it is believed for no time."""
@@ -114,7 +114,7 @@ class FactAction(StrEnum):
     DELETE = "delete"
     """It goes from recall, and is not learned again until its topic is allowed; history stays."""
     MARK_STALE = "mark_stale"
-    """It is to be verified before it is used, until somebody confirms it."""
+    """It is to be verified before it is used, until a caller confirms it."""
     INVALIDATE = "invalidate"
     """It held until `at`, and nothing takes its place."""
     CHANGE_PRIVACY = "change_privacy"
@@ -124,7 +124,7 @@ class FactAction(StrEnum):
 
 
 class FactChangeRequest(ScopedRequest):
-    """Change one fact that stands."""
+    """Change one current fact."""
 
     id: FactKey
     action: FactAction
@@ -139,7 +139,7 @@ class FactChangeRequest(ScopedRequest):
 
 
 class FactChangeReport(Value):
-    """What became of the fact. `new_id` is the version that took its place."""
+    """Outcome of the fact. `new_id` is the version that replaced it."""
 
     space: str
     id: str
@@ -150,7 +150,7 @@ class FactChangeReport(Value):
     dry_run: bool = False
     sequence: int = 0
     scrubbed: dict[str, int] = {}
-    """How many credentials and payment numbers of each kind were blacked out before storing."""
+    """Number of credentials and payment numbers of each kind that were blacked out before storing."""
 
 
 class FactForgetRequest(ScopedRequest):
@@ -170,7 +170,7 @@ class FactForgetRequest(ScopedRequest):
 
 
 class FactForgetReport(Value):
-    """The facts that are forgotten, or would be, as they were; at most so many as one call takes."""
+    """The forgotten facts, or with a dry run those to forget, as they were; at most as many as one call takes."""
 
     space: str
     items: tuple[FactEntry, ...]
@@ -194,7 +194,7 @@ class LearningRequest(ScopedRequest):
 
 
 class LearningReport(Value):
-    """What is not learned now, and how many tombstones were removed."""
+    """Rules that now suppress learning, and the number of removed tombstones."""
 
     space: str
     learning: Learning
@@ -205,28 +205,28 @@ class LearningReport(Value):
 
 
 class ProfileWording(StrEnum):
-    """Who words the text of a profile."""
+    """Author of a profile's wording."""
 
     RULES = "rules"
-    """Nobody: it is the facts, one a line."""
+    """No author: the text is the facts, one a line."""
     MODEL = "model"
     """The language model, within the day's budget; a sentence that its facts do not bear is dropped."""
 
 
 class ProfileBearing(StrEnum):
-    """What a fact has to do with a person."""
+    """Relation of a fact to a person."""
 
     SUBJECT = "subject"
     """It is about that person."""
     NAMED = "named"
-    """It is about somebody or something else, and names that person."""
+    """It is about another person or thing, and names that person."""
 
 
 class ProfileRequest(ScopedRequest):
-    """Tell what stands of a person.
+    """Return the current facts about a person.
 
-    Without a name it is whose memory the space is: every fact that counts for its user. `as_of` asks what held at a
-    time, `known_at` what was believed then. A chat's own facts are shown in that chat alone.
+    Without a name it is the space's user: every fact that counts for the user. `as_of` selects facts that held at a
+    time, `known_at` those that were believed then. A chat's own facts are shown in that chat alone.
     """
 
     person: Person = ""
@@ -250,7 +250,7 @@ class ProfileLine(Value):
     privacy: long_term.Privacy
     observed_at: Instant
     valid_to: Instant | None = None
-    """Until when it held, where that is known."""
+    """Until when it held, if known."""
     hint: FreshnessHint
     evidence: tuple[str, ...] = ()
     """Ids of the messages and other references that it rests on."""
@@ -271,7 +271,7 @@ class ProfileSentence(Value):
 
 
 class ProfileReport(Value):
-    """What stands of a person. `names` are the names under which it was looked for."""
+    """Current facts about a person. `names` are the names that were searched for."""
 
     space: str
     person: str
@@ -280,7 +280,7 @@ class ProfileReport(Value):
     text: str = ""
     """The profile as text: bounded, without ids."""
     wording: ProfileWording = ProfileWording.RULES
-    """Who worded the text."""
+    """Author of the wording."""
     sentences: tuple[ProfileSentence, ...] = ()
     """Of a written profile, the sentences of the text."""
     sentences_dropped: int = 0

@@ -42,7 +42,7 @@ class Plane(StrEnum):
     CANDIDATE = "candidate"
     TOOL_EXPERIENCE = "tool_experience"
     RECORDS = "records"
-    """What a host keeps under namespaces and keys; recalled only if the filters ask for it."""
+    """A host's values under namespaces and keys; recalled only if the filters ask for it."""
 
 
 class RecallFilters(Value):
@@ -61,9 +61,9 @@ class RecallFilters(Value):
     since: transcript.At | None = None
     until: transcript.At | None = None
     as_of: transcript.At | None = None
-    """What held at that time; without it, what holds now."""
+    """Memories that held at that time; without it, those that hold now."""
     known_at: transcript.At | None = None
-    """What was believed at that time."""
+    """Memories that were believed at that time."""
     kinds: tuple[long_term.Kind, ...] = ()
     """Facts of these kinds alone."""
     authorities: tuple[long_term.Authority, ...] = ()
@@ -78,16 +78,16 @@ class RecallFilters(Value):
 
 
 class Diversity(StrEnum):
-    """Whether hits are spread over conversations."""
+    """Spread of hits over conversations."""
 
     AUTO = "auto"
-    """Where the query asks for a list, a count, or what several have in common."""
+    """If the query asks for a list, a count, or a common property."""
     OFF = "off"
     WIDE = "wide"
 
 
 class MemoryRecallRequest(ScopedRequest):
-    """Find up to `limit` memories that answer `query`, and no more than `max_tokens` of text where that is given."""
+    """Find up to `limit` memories that answer `query`, and at most `max_tokens` of text if that is given."""
 
     query: Query
     limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
@@ -99,7 +99,7 @@ class MemoryRecallRequest(ScopedRequest):
     """Continue behind the page whose report gave it: the same query and filters."""
     diversity: Diversity = Diversity.AUTO
     neighbours: Annotated[int, Field(ge=0, le=limits.RECALL_NEIGHBOURS)] = 0
-    """With each message, so many turns before and after it."""
+    """Number of turns before and after each message that are added."""
     why_not: Annotated[tuple[MemoryId, ...], Field(max_length=limits.WHY_NOT_IDS)] = ()
     """Ids of memories of which the report is to say why they are not among the hits."""
     tool_registry_refs: RegistryRefs = ()
@@ -109,7 +109,7 @@ class MemoryRecallRequest(ScopedRequest):
 
 
 class RecallOutcome(StrEnum):
-    """What recall came to."""
+    """Outcome of recall."""
 
     FOUND = "found"
     BELOW_MIN_SCORE = "below_min_score"
@@ -121,7 +121,7 @@ class RecallOutcome(StrEnum):
 
 
 class RecallConfidence(StrEnum):
-    """How likely it is that one of the best hits answers."""
+    """Probability class that one of the best hits answers."""
 
     SURE = "sure"
     LIKELY = "likely"
@@ -129,7 +129,7 @@ class RecallConfidence(StrEnum):
 
 
 class VectorUse(StrEnum):
-    """What vectors had to do with a recall."""
+    """Use of vectors in a recall."""
 
     NONE = "none"
     """The runtime has no embedder."""
@@ -143,7 +143,7 @@ class VectorUse(StrEnum):
 
 
 class RerankUse(StrEnum):
-    """What a reranker had to do with a recall."""
+    """Use of a reranker in a recall."""
 
     NONE = "none"
     """The runtime has no reranker, or there was nothing to put in order."""
@@ -185,7 +185,7 @@ class Absence(StrEnum):
 
 
 class WhyNot(Value):
-    """Why one memory is not among the hits; its place in the whole order and its score, where it has any."""
+    """Why one memory is not among the hits; its place in the whole order and its score, if any."""
 
     id: str
     absence: Absence
@@ -212,19 +212,19 @@ class RecallHit(Value):
     title: str | None = None
     kind: long_term.Kind | None = None
     reach: long_term.Reach | None = None
-    """Where a fact counts; None for what is no fact."""
+    """Scope of a fact; None for other memories."""
     trust: Trust | None = None
-    """How far it may be relied on, by where it came from; None for what nobody asks that of."""
+    """Trust by its origin; None for planes without it."""
     privacy: long_term.Privacy | None = None
-    """Who may be shown it; None for what is no fact."""
+    """Privacy of a fact; None for other memories."""
     freshness: FreshnessState | None = None
-    """How far it may have drifted; None for what was said, and for what is read by its id."""
+    """Freshness; None for messages, and for a memory read by its id."""
     hint: FreshnessHint | None = None
-    """What to do before it is relied on."""
+    """Hint on what to do before using it."""
     tags: tuple[str, ...] = ()
     metadata: transcript.Metadata = {}
     citations: tuple[str, ...] = ()
-    """Where it comes from: the turns it rests on; for a turn, itself."""
+    """Sources: the turns that it rests on; for a turn, itself."""
     citation: str | None = None
     """Of a message: how people are shown its place, `transcript:space/channel/conversation#turn=...`."""
     signals: dict[str, float] = {}
@@ -247,14 +247,14 @@ class MemoryRecallReport(Value):
     outcome: RecallOutcome
     hits: tuple[RecallHit, ...] = ()
     confidence: RecallConfidence | None = None
-    """How likely one of the best 8 hits answers; None without hits."""
+    """Probability that one of the best 8 hits answers; None without hits."""
     considered: int = 0
     intent: str = "mixed"
-    """What the query was taken to be after: factual, procedural, continuity, evidence or mixed."""
+    """Intent of the query: factual, procedural, continuity, evidence or mixed."""
     sequence: int = 0
     clipped: tuple[Clip, ...] = ()
     next_cursor: str | None = None
-    """Continues behind the last hit; None where there is no more."""
+    """Continues behind the last hit; None if there is no more."""
     cut: float | None = None
     """The score of the best that is not shown; None where all are."""
     rerank: RerankUse = RerankUse.NONE
@@ -263,7 +263,7 @@ class MemoryRecallReport(Value):
     unembedded: int = 0
     """Units that have no vector yet of the model compared: words alone speak for them."""
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
-    """Whether the scope's chat may stand for a conversation; where not, nothing that was said is recalled."""
+    """State of the scope's chat; if it names no conversation, no turn is recalled."""
     agent_skill_hits: tuple[AgentSkillHit, ...] = ()
     """Skills in the host's directories that fit the query, best first; no memories, and never executed."""
     agent_tool_hints: tuple[AgentToolHint, ...] = ()

@@ -19,11 +19,11 @@ Offset = Annotated[int, Field(ge=0, le=limits.RECORD_OFFSET)]
 
 
 class _Valued(Value):
-    """What holds a JSON value; `null` is one, and is written where other fields without a value are left out."""
+    """A holder of a JSON value; `null` is one, and is written, unlike other empty fields."""
 
     value: JsonValue
 
-    @model_serializer(mode="wrap")  # names no type that it returns: the model's own schema stands
+    @model_serializer(mode="wrap")  # names no type that it returns: the model's own schema is used
     def _with_value(self, handler: SerializerFunctionWrapHandler):
         return {**handler(self), "value": self.value}
 
@@ -42,13 +42,13 @@ class RecordItem(_Valued):
     updated_at: Instant
     expires_at: Instant | None = None
     score: float | None = None
-    """How well it answers the query of a search."""
+    """Score for the query of a search."""
 
 
 class RecordPutRequest(ScopedRequest, _Valued):
-    """Store a value under a namespace and a key, in the place of the one that is there.
+    """Store a value under a namespace and a key; it replaces an existing one.
 
-    With `expected_version`, only if the record has that version. With `ttl_s`, it is gone after so many seconds. `text`
+    With `expected_version`, only if the record has that version. With `ttl_s`, it is gone after that time. `text`
     is what a search by words reads; without it, the record is found by namespace, key and fields alone.
     """
 
@@ -63,7 +63,7 @@ class RecordPutRequest(ScopedRequest, _Valued):
 
 
 class RecordPutReport(Value):
-    """What is stored now. A put of what is there already changes nothing."""
+    """The stored record. A put of an equal value changes nothing."""
 
     space: str
     record: RecordItem
@@ -71,7 +71,7 @@ class RecordPutReport(Value):
     dry_run: bool = False
     sequence: int = 0
     scrubbed: dict[str, int] = {}
-    """How many credentials and payment numbers of each kind were blacked out before storing."""
+    """Number of credentials and payment numbers of each kind that were blacked out before storing."""
 
 
 class RecordGetRequest(ScopedRequest):
@@ -101,7 +101,7 @@ class RecordDeleteRequest(ScopedRequest):
 
 
 class RecordDeleteReport(Value):
-    """Whether there was a record to delete. `version` is that of the deletion."""
+    """Result of a deletion, and whether there was a record. `version` is that of the deletion."""
 
     space: str
     id: str
@@ -143,7 +143,7 @@ class RecordNamespace(Value):
 
 
 class RecordNamespaceListRequest(ScopedRequest):
-    """List the namespaces that begin with `prefix`, in their order; with `max_depth`, cut to so many parts."""
+    """List the namespaces that begin with `prefix`, in their order; with `max_depth`, cut to that many parts."""
 
     prefix: NamespacePrefix = ()
     max_depth: Annotated[int, Field(ge=1, le=limits.RECORD_NAMESPACE_PARTS)] | None = None

@@ -52,7 +52,7 @@ class RuntimeSkillSummary(Value):
 
 
 class RuntimeSkillListReport(Value):
-    """The skills that were asked for. The counts are of all there are, whatever the request leaves out."""
+    """The requested skills. The counts are of all, also of those that the request leaves out."""
 
     space: str
     total: int
@@ -66,7 +66,7 @@ class RuntimeSkillListReport(Value):
 
 
 class RuntimeSkillCounts(Value):
-    """How many runtime skills are where in their life. The states count enabled and disabled ones alike."""
+    """Number of runtime skills in each state. The states count enabled and disabled ones alike."""
 
     total: int = 0
     active: int = 0
@@ -80,7 +80,7 @@ class RuntimeSkillCounts(Value):
 
 
 class RuntimeSkillDetailRequest(ScopedRequest):
-    """Read one runtime skill, whatever its state."""
+    """Read one runtime skill, in any state."""
 
     name: RuntimeSkillName
 
@@ -136,7 +136,7 @@ class SkillRefusal(StrEnum):
 
 
 class RuntimeSkillMutationReport(Value):
-    """What was done to one runtime skill; `skill` is how it stands now, None where it is gone."""
+    """Change of one runtime skill; `skill` is its current state, None if it is gone."""
 
     space: str
     name: str
@@ -146,7 +146,7 @@ class RuntimeSkillMutationReport(Value):
     skill: RuntimeSkillSummary | None = None
     sequence: int = 0
     scrubbed: dict[str, int] = {}
-    """How many credentials and payment numbers of each kind were blacked out before storing."""
+    """Number of credentials and payment numbers of each kind that were blacked out before storing."""
 
 
 class RuntimeSkillReuseRequest(ScopedRequest):
@@ -158,7 +158,7 @@ class RuntimeSkillReuseRequest(ScopedRequest):
 
 
 class RuntimeSkillReuseReport(Value):
-    """Whose counts were changed, and which names there are none of."""
+    """Skills whose counts were changed, and unknown names."""
 
     space: str
     changed: bool
@@ -168,13 +168,13 @@ class RuntimeSkillReuseReport(Value):
 
 
 class RuntimeSkillGovernRequest(ScopedRequest):
-    """Look through all runtime skills: write down what has grown stale, merge duplicates, prune what nobody misses."""
+    """Govern all runtime skills: mark stale ones, merge duplicates, prune unused ones."""
 
     dry_run: bool = False
 
 
 class RuntimeSkillGovernReport(Value):
-    """What governance did, or with `dry_run` would do, by skill name."""
+    """Result of governance, or with `dry_run` its preview, by skill name."""
 
     space: str
     changed: bool
@@ -209,13 +209,13 @@ class SkipReason(StrEnum):
 
 
 class AgentSkillSummary(Value):
-    """A SKILL.md in brief. `place` is where it lies below its directory; nothing beside it was opened."""
+    """A SKILL.md in brief. `place` is its path below its directory; no file beside it was opened."""
 
     name: str
     description: str
     place: str
     resources: dict[str, int] = {}
-    """How many files stand beside it, by their folder: scripts, references, assets, ..."""
+    """Number of files beside it, by their folder: scripts, references, assets, ..."""
     fingerprint: str
     """Of its text and of the names and sizes of the files beside it."""
 
@@ -228,7 +228,7 @@ class SkippedPath(Value):
 
 
 class AgentSkillDirectoryReport(Value):
-    """What the agent skill directories hold. Reading is all that is done with them."""
+    """Contents of the agent skill directories. They are only read."""
 
     directories: int
     skills: tuple[AgentSkillSummary, ...] = ()

@@ -13,7 +13,7 @@ from elytron_core.planes.knowledge.subjects import Subject, SubjectEdge, Subject
 
 
 class SubjectAudience(StrEnum):
-    """Who asks: hosts see visible subjects, an operator's audit all of them."""
+    """View of the caller: hosts see visible subjects, an operator's audit all of them."""
 
     HOST = "host"
     AUDIT = "audit"

@@ -11,7 +11,7 @@ ACCESS_KEYS: Final = "access_keys"
 
 
 class PrincipalKind(StrEnum):
-    """What a principal is."""
+    """Kind of a principal."""
 
     OPERATOR = "operator"
     """Runs the server: every space, every operation, users and keys."""
@@ -20,11 +20,11 @@ class PrincipalKind(StrEnum):
     DEVICE = "device"
     """Acts for a user: the user's space, member's operations, no erasure of the whole space."""
     DEVELOPER = "developer"
-    """Whoever reaches a server in loopback development mode: an operator without a credential."""
+    """The caller of a server in loopback development mode: an operator without a credential."""
 
 
 class AccessKey(Value):
-    """A key as it is kept: whose it is and the keyed digest of its secret, which tells nothing of it."""
+    """A key as it is stored: its principal and the keyed digest of its secret, which reveals nothing of it."""
 
     id: str
     kind: PrincipalKind

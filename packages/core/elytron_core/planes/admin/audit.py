@@ -11,11 +11,11 @@ from elytron_core.model import Value
 
 AUDIT = "audit"
 WHOLE_SPACE: Final = "space"
-"""The id under which history tells what was done to a space as a whole."""
+"""The id of a space's own history: what was done to it as a whole."""
 
 
 class AuditAction(StrEnum):
-    """What was done to a memory by a control call."""
+    """A control call's effect on a memory."""
 
     CORRECTED = "corrected"
     SUPERSEDED = "superseded"
@@ -46,7 +46,7 @@ class AuditEvent(Value):
     by: str
     reason: str = ""
     part: int | None = None
-    """Which message of a turn; None: the whole document."""
+    """The message of a turn; None: the whole document."""
     audit_id: str | None = None
     source: str | None = None
 

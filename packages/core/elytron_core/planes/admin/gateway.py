@@ -1,4 +1,4 @@
-"""What a Memory Gateway keeps beside the memories: users, sessions, edits, resources and attachments."""
+"""Documents of a Memory Gateway beside the memories: users, sessions, edits, resources and attachments."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -23,22 +23,22 @@ COUNTS = "gateway_counts"
 BEHIND = "gateway_behind"
 
 OF_A_SPACE = (SESSIONS, EDITS, RESOURCES, TWINS, ATTACHMENTS, BACKLOG, COUNTS)
-"""The collections that lie in a user's own spaces; users, and whose upstream is behind, stand in the gateway's."""
+"""The collections in a user's own spaces; users and marks of backlogs are in the gateway's space."""
 WITH_BLOBS = frozenset({RESOURCES, ATTACHMENTS})
 """The collections whose documents may have bytes beside them, in the blob of their key."""
 
 
 class Quantity(StrEnum):
-    """What a user may hold only so much of."""
+    """A quantity that a user's quota bounds."""
 
     MESSAGES = "messages"
     RESOURCE_BYTES = "resource_bytes"
 
 
 class Allotment(Value):
-    """How much of a quantity one of a user's spaces may hold.
+    """The share of a quota that one of a user's spaces may hold.
 
-    More is set aside while it may still be taken in by somebody who has not seen that less may be held now.
+    More is set aside while a call that has not read the lower limit may still add.
     """
 
     space: str
@@ -53,29 +53,29 @@ class User(Value):
     user_id: Name
     created_at: Instant
     salt: str
-    """Random, and new with each key: a key that ended is never derived again, whatever the user's name."""
+    """Random, and new with each key: a key that ended is never derived again, also for the same user's name."""
     revoked_at: Instant | None = None
     spaces: tuple[str, ...] = ()
-    """Every memory space that he has written to."""
+    """Every memory space that the user has written to."""
     allotted: tuple[Allotment, ...] = ()
-    """The parts of his quota, all that is set aside together no more than it."""
+    """The parts of the user's quota; together at most the quota."""
 
 
 class KeyName(Value):
-    """Whose key a tag stands for, so that a key alone tells its user."""
+    """The user of a key's tag, so that a key alone identifies its user."""
 
     user_id: Name
 
 
 class Counts(Value):
-    """How much a space holds, changed in the one batch with what is counted, so that nothing has to be gone through."""
+    """Size of a space, changed in one batch with what is counted, so that no scan is needed."""
 
     messages: int = 0
     resources: int = 0
     resource_bytes: int = 0
     edits: int = 0
     waiting: int = 0
-    """Additions that an upstream was not told yet."""
+    """Additions that were not sent upstream yet."""
     refused: int = 0
     """Those that it would not take."""
 
@@ -91,14 +91,14 @@ class Session(Value):
 
 
 class EditKind(StrEnum):
-    """How a memory was edited."""
+    """Kind of a memory's edit."""
 
     OVERRIDE = "override"
     TOMBSTONE = "tombstone"
 
 
 class Edit(Value):
-    """What stands over a memory: another text, or that it is not to be shown. The memory itself stays as it was."""
+    """An override of a memory: another text, or that it is hidden. The memory itself is unchanged."""
 
     kind: EditKind
     memory_id: Name
@@ -111,17 +111,17 @@ class Edit(Value):
 
 
 class ResourceStatus(StrEnum):
-    """How far a resource has come."""
+    """Progress of a resource."""
 
     PENDING = "pending"
     """Recorded; its bytes or its text are not in yet."""
     EXTRACTED = "extracted"
     FAILED = "failed"
-    """The record stands, its text could not be taken in; sending it again tries once more."""
+    """The record is stored, its text could not be read; sending it again tries once more."""
 
 
 class Resource(Value):
-    """A file or document that a user gave. Its text lies in its session, its bytes in the blob of its key."""
+    """A file or document of a user. Its text is in its session, its bytes in the blob of its key."""
 
     resource_id: Name
     title: Annotated[str, Field(max_length=limits.TOPIC_CHARS)] = ""
@@ -130,7 +130,7 @@ class Resource(Value):
     mime: Annotated[str, Field(max_length=limits.NAME_CHARS)]
     size: int = 0
     source: Annotated[str, Field(max_length=limits.URI_CHARS)] = ""
-    """Where an external resource was read from."""
+    """Source of an external resource."""
     status: ResourceStatus = ResourceStatus.PENDING
     problem: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
     chunks: int = 0
@@ -141,12 +141,12 @@ class Resource(Value):
 
     @property
     def is_extracted(self) -> bool:
-        """Tell whether its text can be found."""
+        """Return whether its text can be found."""
         return self.status is ResourceStatus.EXTRACTED
 
 
 class Twin(Value):
-    """Which resource has a content, so that equal content is kept once."""
+    """The resource with a content, so that equal content is stored once."""
 
     resource_id: Name
 
@@ -162,18 +162,18 @@ class MessageItem(Value):
 
 
 class WaitingMessage(Value):
-    """A message that its upstream was not told yet."""
+    """A message that was not sent upstream yet."""
 
     message: transcript.Message
     items: tuple[MessageItem, ...] = ()
-    """What it is made of, where there are files among it."""
+    """Its items, if there are files among them."""
     key: Name | None = None
     tags: tuple[Name, ...] = ()
     metadata: transcript.Metadata = {}
 
 
 class Waiting(Value):
-    """An addition that its upstream was not told yet."""
+    """An addition that was not sent upstream yet."""
 
     user: Name
     app: Name
@@ -182,11 +182,11 @@ class Waiting(Value):
     messages: tuple[WaitingMessage, ...]
     at: Instant
     problem: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
-    """Why the upstream would not take it; it is told again when somebody asks for it."""
+    """Why the upstream refused it; it is sent again on request."""
 
 
 class Behind(Value):
-    """That an upstream was not told everything of a space, and who tells it just now: nobody else does until then."""
+    """Mark that an upstream misses additions of a space, with the server that sends them now."""
 
     user: Name
     app: Name

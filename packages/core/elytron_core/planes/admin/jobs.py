@@ -40,7 +40,7 @@ class Pass(StrEnum):
 
 
 class JobState(StrEnum):
-    """Where a job is in its life."""
+    """State of a job."""
 
     PENDING = "pending"
     LEASED = "leased"
@@ -58,7 +58,7 @@ class JobState(StrEnum):
 
 
 class Spent(Value):
-    """What calls of a model came to. `cost` is in millionths of the provider's currency, 0 where unknown."""
+    """Usage of calls of a model. `cost` is in millionths of the provider's currency, 0 where unknown."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -92,7 +92,7 @@ NOTHING = Spent()
 
 
 class Lease(Value):
-    """Who works on a job, and until when nobody else may."""
+    """Lease of a job: its worker, and its end."""
 
     holder: str
     until: Instant
@@ -144,14 +144,14 @@ class QueuedJob(Value):
 
 
 class Queue(Value):
-    """Which jobs a space has: those that are not over, oldest first, and the last that are."""
+    """Jobs of a space: the unfinished ones, oldest first, and the last finished ones."""
 
     active: tuple[QueuedJob, ...] = ()
     over: tuple[JobId, ...] = ()
 
 
 class Maintained(Value):
-    """Which turns of a conversation were looked at: all up to `through`, and those of `beyond`."""
+    """Processed turns of a conversation: all up to `through`, and those of `beyond`."""
 
     through: int = 0
     beyond: tuple[int, ...] = ()
@@ -161,11 +161,11 @@ class Maintained(Value):
     """Of those that were looked at, the first and last of each run of turns that wait for a model: there was none."""
 
     def has(self, sequence: int, /) -> bool:
-        """Tell whether the turn was looked at."""
+        """Return whether the turn was processed."""
         return sequence <= self.through or sequence in self.beyond
 
     def waits(self, sequence: int, /) -> bool:
-        """Tell whether only rules looked at the turn, for want of a model."""
+        """Return whether only rules processed the turn, for want of a model."""
         return any(first <= sequence <= last for first, last in self.by_rules)
 
     def waiting(self) -> Iterator[int]:
@@ -208,14 +208,14 @@ class Maintained(Value):
 
 
 class DaySpent(Value):
-    """What one day came to, in UTC."""
+    """Usage of one day, in UTC."""
 
     day: int
     """Days since 1970-01-01."""
     spent: Spent = NOTHING
     held_calls: int = 0
     held_tokens: int = 0
-    """What calls under way may still come to; what a killed one held stays counted until the day ends."""
+    """Reserved usage of running calls; a killed call's share stays counted until the day ends."""
 
 
 class SpendingBook(Value):

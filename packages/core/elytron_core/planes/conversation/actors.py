@@ -1,18 +1,18 @@
-"""Who had a part in a turn. The parts are kept side by side and never taken for one another."""
+"""Actors of a turn. Their parts are stored side by side and never taken for one another."""
 
 from elytron_core.model import Value
 from elytron_core.scope import Name
 
 
 class ActorAttribution(Value):
-    """Who spoke, whom the memory is about, who acted, whose memory was mounted, through which agent, and why.
+    """Actors of a turn: speaker, subject, actor, mounted owner, agent, and the reason.
 
     Each is the host's own id; a part that is not known stays empty.
     """
 
     speaker_id: Name | None = None
     speaker_kind: Name | None = None
-    """What the speaker is, in the host's words: subject, human, assistant, tool."""
+    """Kind of the speaker, in the host's words: subject, human, assistant, tool."""
     subject_id: Name | None = None
     actor_subject_id: Name | None = None
     mounted_subject_id: Name | None = None
@@ -25,5 +25,5 @@ class ActorAttribution(Value):
 
     @property
     def outward(self) -> "ActorAttribution":
-        """What a conversation's participants may know: who spoke."""
+        """The part that a conversation's participants may know: the speaker."""
         return ActorAttribution(speaker_id=self.speaker_id, speaker_kind=self.speaker_kind)

@@ -21,7 +21,7 @@ AttributeValue = bool | int | float | AttributeText
 
 
 class AttributePolicy(StrEnum):
-    """What becomes of an attribute when its turn's text is masked or deleted."""
+    """Effect on an attribute when its turn's text is masked or deleted."""
 
     FOLLOW_TRANSCRIPT = "follow_transcript"
     METADATA_SURVIVES_MASK = "metadata_survives_mask"
@@ -29,7 +29,7 @@ class AttributePolicy(StrEnum):
 
 
 class AttributeSource(StrEnum):
-    """Who measured it."""
+    """Source of a measurement."""
 
     HOST_REPORTED = "host_reported"
     PROVIDER_REPORTED = "provider_reported"
@@ -53,7 +53,7 @@ class Attribute(Value):
 
     @property
     def value_bytes(self) -> int:
-        """How long the value is as UTF-8 text."""
+        """Length of the value as UTF-8 text."""
         return len(str(self.value).encode())
 
 

@@ -29,7 +29,7 @@ class Target(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What admission said."""
+    """Admission's verdict."""
 
     ACCEPT = "accept"
     REJECT = "reject"
@@ -38,12 +38,12 @@ class Verdict(StrEnum):
 
 
 class OriginTag(StrEnum):
-    """Where the text came from that a candidate was drawn from."""
+    """Source of the text that a candidate was drawn from."""
 
     USER = "user"
     ASSISTANT = "assistant"
     EXTERNAL = "external"
-    """A page, a mail, a document: somebody else's words."""
+    """A page, a mail, a document: a third party's words."""
     TOOL = "tool"
     SYSTEM = "system"
     RECALLED = "recalled"
@@ -82,7 +82,7 @@ class SkillProposal(Value):
 
 
 class GardenProposal(Value):
-    """A private document. Somebody has to say yes before it is kept."""
+    """A private document. It needs a confirmation before it is stored."""
 
     target: Literal[Target.PRIVATE_GARDEN]
     role: garden.GardenRole
@@ -112,7 +112,7 @@ Proposal = Annotated[
 
 
 class Judgement(Value):
-    """What whoever proposed it said should become of a candidate. Rules may refuse; they never accept by themselves."""
+    """The proposer's wish for a candidate. Rules may refuse; they never accept by themselves."""
 
     verdict: Verdict
     reason: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
@@ -123,7 +123,7 @@ class CandidateDraft(Value):
 
     proposal: Proposal
     authority: EvidenceAuthority
-    """On whose word it stands."""
+    """Authority of a candidate."""
     privacy: long_term.Privacy = long_term.Privacy.SHARED
     citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
     """Ids of the turns or messages that it was drawn from."""
@@ -132,7 +132,7 @@ class CandidateDraft(Value):
 
 
 class CandidateState(StrEnum):
-    """Where a kept candidate stands."""
+    """State of a stored candidate."""
 
     DEFERRED = "deferred"
     HANDED_OFF = "handed_off"
@@ -141,7 +141,7 @@ class CandidateState(StrEnum):
 
 
 class Candidate(Value):
-    """A candidate that waits, or that somebody has decided on."""
+    """A candidate that waits, or that was decided on."""
 
     id: CandidateId
     draft: CandidateDraft

@@ -22,7 +22,7 @@ CapsuleItems = Annotated[tuple[CapsuleItem, ...], Field(max_length=limits.CAPSUL
 
 
 class CapsuleKind(StrEnum):
-    """What a capsule tells of."""
+    """Kind of a capsule's matter."""
 
     TASK_RESOLUTION = "task_resolution"
     WORK_SESSION = "work_session"
@@ -32,7 +32,7 @@ class CapsuleKind(StrEnum):
 
 
 class CapsuleState(StrEnum):
-    """Where a capsule is in its life. An active one that nobody touched for 14 days reads as stale."""
+    """State of a capsule. An active one that was not changed for 14 days is stale."""
 
     ACTIVE = "active"
     DONE = "done"
@@ -41,7 +41,7 @@ class CapsuleState(StrEnum):
 
 
 class ContinuityCapsule(Value):
-    """What one matter of a conversation came to. There is one per conversation, kind and topic."""
+    """Current state of one matter of a conversation. There is one per conversation, kind and topic."""
 
     id: CapsuleId
     kind: CapsuleKind

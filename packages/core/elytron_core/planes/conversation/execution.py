@@ -1,4 +1,4 @@
-"""The plane of execution state: where the work of a conversation stands now."""
+"""The plane of execution state: the current state of a conversation's work."""
 
 from enum import StrEnum
 from typing import Annotated, NewType
@@ -20,7 +20,7 @@ ExecutionItems = Annotated[tuple[ExecutionItem, ...], Field(max_length=limits.EX
 
 
 class ExecutionStatus(StrEnum):
-    """Whether the work goes on."""
+    """Status of the work."""
 
     ACTIVE = "active"
     BLOCKED = "blocked"
@@ -28,7 +28,7 @@ class ExecutionStatus(StrEnum):
 
 
 class ExecutionState(Value):
-    """Where the work of one conversation stands: one state, always the newest."""
+    """State of one conversation's work: always the newest."""
 
     id: ExecutionId
     goal: ExecutionText

@@ -12,7 +12,7 @@ from elytron_core.scope import Name
 
 
 class HostRefRelation(StrEnum):
-    """What the host's thing has to do with the turn."""
+    """Relation of the host's object to the turn."""
 
     ORIGIN = "origin"
     EVIDENCE_FOR = "evidence_for"

@@ -26,7 +26,7 @@ SPEAKERS_KEPT = 32
 MessageText = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
 At = Annotated[Instant, Field(ge=limits.EARLIEST_MS, le=limits.LATEST_MS)]
 Metadata = dict[Name, str | int | float | bool | None]
-"""What a host keeps beside a turn, as it is stored."""
+"""A host's verbatim items of a turn, as stored."""
 
 _INTEGER_MAX = 10**300
 GivenMetadata = Annotated[
@@ -44,7 +44,7 @@ GivenMetadata = Annotated[
 
 
 class Delivery(StrEnum):
-    """How a turn ended; assistant text is evidence only where it was delivered."""
+    """End of a turn; assistant text is evidence only if it was delivered."""
 
     DELIVERED = "delivered"
     USER_ONLY = "user_only"
@@ -55,7 +55,7 @@ class Delivery(StrEnum):
 
 
 class Lifecycle(StrEnum):
-    """What became of a turn's raw text."""
+    """State of a turn's raw text."""
 
     ACTIVE = "active"
     ARCHIVED = "archived"
@@ -64,7 +64,7 @@ class Lifecycle(StrEnum):
 
 
 class Redaction(StrEnum):
-    """How much of a turn's raw text is left, whatever may be shown of it."""
+    """Part of a turn's raw text that is left, shown or not."""
 
     RAW_AVAILABLE = "raw_available"
     MASKED = "masked"
@@ -72,7 +72,7 @@ class Redaction(StrEnum):
 
 
 class Origin(StrEnum):
-    """How a turn came in."""
+    """Source of a turn."""
 
     HOST = "host"
     IMPORTED = "imported"
@@ -86,7 +86,7 @@ class Message(Value):
     speaker: Name | None = None
     at: At | None = None
     authority: EvidenceAuthority | None = None
-    """On whose word it stands; without it, its role says so."""
+    """Its authority; without one, its role decides."""
 
     @property
     def stands_on(self) -> EvidenceAuthority:
@@ -94,7 +94,7 @@ class Message(Value):
 
 
 class TurnSource(Value):
-    """Where a turn came from, in the host's words."""
+    """Origin of a turn, in the host's words."""
 
     ingress: Name | None = None
     provider: Name | None = None
@@ -137,28 +137,28 @@ class Turn(Value):
     tags: tuple[Name, ...] = ()
     metadata: Metadata = Field(default_factory=dict)
     forgotten: dict[int, Instant] = Field(default_factory=_nothing_hidden)
-    """Which messages are hidden from recall, and since when."""
+    """Messages that are hidden from recall, and since when."""
     erased: tuple[int, ...] = ()
-    """Which messages are gone; their places stay, so that later ones keep their ids."""
+    """Messages that are gone; their places stay, so that later ones keep their ids."""
     source: TurnSource | None = None
     actor: ActorAttribution | None = None
     tool_observations: tuple[ToolObservation, ...] = ()
     host_refs: tuple[HostOpaqueRef, ...] = ()
     items: tuple[OpaqueItem, ...] = ()
-    """What the host keeps beside the words, as it gave it."""
+    """The host's verbatim items, unchanged."""
     external_content_used: bool = False
     candidate_ids: tuple[Name, ...] = ()
     redaction: Redaction = Redaction.RAW_AVAILABLE
     chat: Name | None = None
     title: str | None = None
-    """What the write that brought the turn called its conversation, where the head did not say so yet."""
+    """Chat name in the write of the turn, if the head did not have it yet."""
 
     def is_recallable(self, part: int, /) -> bool:
-        """Tell whether a message may be recalled: it is kept, and no instruction of the system."""
+        """Return whether a message may be recalled: it is stored, and not an instruction of the system."""
         return self.messages[part].role is not Role.SYSTEM and self.is_kept(part)
 
     def is_kept(self, part: int, /) -> bool:
-        """Tell whether a message stands: neither hidden, nor gone, nor restricted, nor in a turn put away."""
+        """Return whether a message is in use: neither hidden, nor gone, nor restricted, nor in an archived turn."""
         return (
             self.lifecycle is Lifecycle.ACTIVE
             and part not in self.forgotten
@@ -174,7 +174,7 @@ class Turn(Value):
         return self.model_copy(update={"messages": tuple(messages), "items": (), "erased": erased})
 
     def is_readable(self, part: int, /) -> bool:
-        """Tell whether a message may be read by its id: its text is there, not masked, and not restricted."""
+        """Return whether a message may be read by its id: its text is there, not masked, and not restricted."""
         return (
             self.redaction is Redaction.RAW_AVAILABLE
             and part not in self.erased
@@ -182,10 +182,10 @@ class Turn(Value):
         )
 
     def trust_of(self, part: int, /) -> Trust:
-        """Return how far a message may be relied on.
+        """Return the trust of a message.
 
         What a tool said came from outside, unless the host vouches for it by name. Beside a page or a document that
-        went into the turn, nobody vouches for anything but what the user said. If the user said it all, it rests on the
+        went into the turn, only the user's words are vouched for. If all of it is the user's, it rests on the
         page itself.
         """
         message = self.messages[part]
@@ -197,17 +197,17 @@ class Turn(Value):
 
     @property
     def _is_told_by_users(self) -> bool:
-        """Whether users said all of a turn that was delivered; of one that was not, an answer may be missing."""
+        """True if users wrote all of a turn that was delivered; one that was not may lack an answer."""
         return self.delivery is Delivery.DELIVERED and all(message.role is Role.USER for message in self.messages)
 
     @property
     def uses_external_content(self) -> bool:
-        """Whether somebody else's words went into the turn: a page, a document, a tool that reads such."""
+        """True if third parties' words went into the turn: a page, a document, a tool that reads these."""
         return self.external_content_used or any(seen.external_content for seen in self.tool_observations)
 
     @property
     def is_emptied(self) -> bool:
-        """Whether every message is gone; such a turn is on its way out."""
+        """True if every message is gone; such a turn is being removed."""
         return len(self.erased) == len(self.messages)
 
 
@@ -237,19 +237,19 @@ class Conversation(Value):
 
 
 class AliasTrust(StrEnum):
-    """Whether a chat's name may stand for a conversation."""
+    """State of a chat's name."""
 
     TRUSTED = "trusted"
     UNKNOWN_SUBJECT = "unknown_subject"
     """The chat is another subject's."""
     CONVERSATION_GONE = "conversation_gone"
-    """The conversation that it stood for was erased."""
+    """Its conversation was erased."""
     MISMATCHED = "mismatched"
-    """What is stored under the alias speaks of another chat."""
+    """The document of the alias is of another chat."""
 
 
 class ChatAlias(Value):
-    """Which conversation a chat is for each subject: the one committed last under that chat."""
+    """Conversation of a chat for each subject: the one committed last under that chat."""
 
     channel: Name
     chat: Name
@@ -267,7 +267,7 @@ def tag_of(turn: TurnId, /) -> ConversationTag:
 
 
 def is_turn_of(text: str, tag: ConversationTag, /) -> bool:
-    """Tell whether `text` is the id of a turn that the conversation could have."""
+    """Return whether `text` is the id of a turn that the conversation could have."""
     start, _, sequence = text.partition(".")
     return start == tag and len(sequence) == SEQUENCE_DIGITS and set(sequence) <= set("0123456789abcdef")
 
@@ -309,7 +309,7 @@ def _met(head: Conversation, turns: Sequence[Turn]) -> dict[str, Any]:
 def evidence_of(messages: tuple[Message, ...], delivery: Delivery, /) -> tuple[Message, ...]:
     """Return the messages that a turn with this delivery leaves as evidence.
 
-    A rejected or incomplete turn leaves none; an assistant's text counts only where it was delivered.
+    A rejected or incomplete turn leaves none; an assistant's text counts only if it was delivered.
     """
     match delivery:
         case Delivery.DELIVERED:

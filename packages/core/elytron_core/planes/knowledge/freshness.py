@@ -1,10 +1,10 @@
-"""How far a memory may have drifted, in words: what reports and blocks say of it."""
+"""Freshness of a memory, in the words of reports and blocks."""
 
 from enum import StrEnum
 
 
 class FreshnessState(StrEnum):
-    """How fresh a memory is."""
+    """Freshness of a memory."""
 
     FRESH = "fresh"
     AGING = "aging"
@@ -12,7 +12,7 @@ class FreshnessState(StrEnum):
 
 
 class FreshnessHint(StrEnum):
-    """What a reader of the memory should do first."""
+    """Hint on what a reader of the memory should do first."""
 
     NONE = "none"
     REVIEW = "review"

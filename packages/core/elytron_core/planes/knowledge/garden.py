@@ -16,13 +16,13 @@ ID_WORD = "garden"
 
 
 class GardenRole(StrEnum):
-    """What a private document is for."""
+    """Purpose of a private document."""
 
     WORKSPACE = "workspace"
     DIARY = "diary"
     RELATIONAL = "relational"
     SEALED = "sealed"
-    """Kept, and shown to nobody but its owner: not even where private context is allowed."""
+    """Shown to its owner alone: not even if private context is allowed."""
 
 
 def _within_bytes(text: str) -> str:

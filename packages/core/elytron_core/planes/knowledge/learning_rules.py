@@ -27,7 +27,7 @@ class Tombstone(Value):
 
 
 class LearningAction(StrEnum):
-    """What is asked of learning."""
+    """Effect of a rule on learning."""
 
     PAUSE = "pause"
     """Nothing is learned until it is resumed; what is said meanwhile stays evidence, and is not learned later."""

@@ -23,7 +23,7 @@ Certainty = Annotated[float, Field(ge=0, le=1)]
 
 
 class Kind(StrEnum):
-    """What a fact is about."""
+    """Kind of a fact."""
 
     PREFERENCE = "preference"
     PROFILE = "profile"
@@ -35,7 +35,7 @@ class Kind(StrEnum):
 
 
 class Privacy(StrEnum):
-    """Who may be shown it."""
+    """Privacy of a fact: who may be shown it."""
 
     PUBLIC = "public"
     SHARED = "shared"
@@ -43,7 +43,7 @@ class Privacy(StrEnum):
 
 
 class Tier(StrEnum):
-    """How long a fact is meant to hold, as whoever proposes it says."""
+    """Intended duration of a fact, as its proposer states it."""
 
     L0 = "L0"
     """Until something else is said."""
@@ -58,7 +58,7 @@ TIER_DAYS: Final = {Tier.L0: None, Tier.L1: limits.TIER_L1_DAYS, Tier.L2: limits
 
 
 class Authority(StrEnum):
-    """Who vouches for it, weakest last. An assistant's word about itself or the user is no fact."""
+    """Authority of a fact, weakest last. An assistant's word about itself or the user is no fact."""
 
     USER_ASSERTED = "user_asserted"
     OPERATOR = "operator"
@@ -73,7 +73,7 @@ _DRAWN = frozenset({Authority.EXTRACTED, Authority.ASSISTANT_SELF_CLAIM})
 
 
 class Reach(StrEnum):
-    """Where a fact counts."""
+    """Scope of a fact: where it counts."""
 
     CHAT = "chat"
     """In the conversation that it was written in, and nowhere else."""
@@ -84,14 +84,14 @@ class Reach(StrEnum):
 
 
 class FactOperation(StrEnum):
-    """What a proposal asks for."""
+    """Action of a proposal."""
 
     UPSERT = "upsert"
     DELETE = "delete"
 
 
 class Confidence(StrEnum):
-    """How sure the writer is."""
+    """Confidence of the writer."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -99,7 +99,7 @@ class Confidence(StrEnum):
 
 
 class State(StrEnum):
-    """Whether a fact is the current word."""
+    """State of a fact."""
 
     ACTIVE = "active"
     SUPERSEDED = "superseded"
@@ -132,11 +132,11 @@ class Fact(Value):
     privacy: Privacy = Privacy.SHARED
     authority: Authority = Authority.EXTRACTED
     claimed: Authority | None = None
-    """On whose word an archive said that it stands; nothing rests on that."""
+    """Authority that an archive claimed for it; nothing relies on it."""
     confidence: Confidence = Confidence.MEDIUM
     tier: Tier | None = None
     certainty: Certainty | None = None
-    """How sure its writer is, as a number, where it said one."""
+    """The writer's confidence as a number, if given."""
     evidence_count: int = 1
     observed_at: Instant
     recorded_at: Instant
@@ -180,12 +180,12 @@ class Fact(Value):
         return ConversationKey(self.channel, self.chat)
 
     def counts_in(self, key: ConversationKey | None, /) -> bool:
-        """Tell whether it counts in a conversation; None stands for one that cannot be trusted."""
+        """Return whether it counts in a conversation; None is one that cannot be trusted."""
         return self.home is None or self.home == key
 
 
 class Slot(Value):
-    """Which facts have held one (kind, topic), oldest first; the last may be the current one."""
+    """Facts that have held one (kind, topic), oldest first; the last may be the current one."""
 
     kind: Kind
     topic: Topic

@@ -30,14 +30,14 @@ Period = Annotated[str, Field(pattern=_PERIOD), BeforeValidator(_told)]
 
 
 class NoteGrain(StrEnum):
-    """How long a time a note covers."""
+    """Period of a note."""
 
     DAY = "day"
     MONTH = "month"
 
 
 class DailyNote(Value):
-    """What one day, or one month of days rolled up, held in a conversation; one per period."""
+    """Note on one day, or on one month of days, of a conversation; one per period."""
 
     id: NoteId
     period: Period

@@ -20,7 +20,7 @@ Procedure = Annotated[str, Field(min_length=1, max_length=limits.SKILL_CHARS)]
 
 
 class SkillSource(StrEnum):
-    """Who wrote the skill."""
+    """Author of a skill."""
 
     MANUAL = "manual"
     EXTRACTION = "extraction"
@@ -29,14 +29,14 @@ class SkillSource(StrEnum):
 
 
 class SkillOrigin(StrEnum):
-    """Whether somebody gave the skill or the runtime came by it."""
+    """Source of a skill: given by a caller or learned by the runtime."""
 
     LEARNED = "learned"
     USER_PROVIDED = "user_provided"
 
 
 class SkillState(StrEnum):
-    """Where a skill is in its life."""
+    """State of a skill."""
 
     ACTIVE = "active"
     STALE = "stale"
@@ -45,7 +45,7 @@ class SkillState(StrEnum):
 
 
 class ReuseOutcome(StrEnum):
-    """How it went when a skill or a tool was used."""
+    """Outcome of a use of a skill or a tool."""
 
     SUCCEEDED = "succeeded"
     MISMATCH = "mismatch"
@@ -53,7 +53,7 @@ class ReuseOutcome(StrEnum):
 
 
 class LineageStatus(StrEnum):
-    """What became of one revision of a skill."""
+    """Status of one revision of a skill."""
 
     ACTIVE = "active"
     SUPERSEDED = "superseded"
@@ -72,7 +72,7 @@ class LineageNode(Value):
 
 
 class StrategyChange(StrEnum):
-    """Which part of a skill a revision changed."""
+    """Part of a skill that a revision changed."""
 
     SUMMARY_REVISION = "summary_revision"
     PROCEDURE_REFINEMENT = "procedure_refinement"
@@ -81,7 +81,7 @@ class StrategyChange(StrEnum):
 
 
 class StrategyDiff(Value):
-    """What one revision changed; of long texts the lines that differ, clipped."""
+    """Changes of one revision; of long texts the lines that differ, clipped."""
 
     change: StrategyChange
     at: Instant
@@ -125,7 +125,7 @@ class Skill(Value):
     predecessors: tuple[LineageNode, ...] = ()
     """Its earlier revisions and those of the skills merged into it, oldest first."""
     diffs: tuple[StrategyDiff, ...] = ()
-    """What its latest revisions changed, oldest first."""
+    """Changes of its latest revisions, oldest first."""
 
     @property
     def is_recallable(self) -> bool:

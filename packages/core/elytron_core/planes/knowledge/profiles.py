@@ -11,7 +11,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class ProfileName(StrEnum):
-    """Where a memory runs."""
+    """Platform of a memory."""
 
     ESP_STANDALONE = "esp-standalone-memory"
     ESP_SDK = "esp-embedded-sdk"
@@ -30,7 +30,7 @@ class ProfileName(StrEnum):
 
 
 class StoreCapacity(Value):
-    """What a store may hold. What is beyond is refused whole, before anything of it is stored."""
+    """Bounds of a store. A write beyond them is refused whole, before any of it is stored."""
 
     records: Count
     events: Count
@@ -40,16 +40,16 @@ class StoreCapacity(Value):
 
 
 class ErasurePromise(StrEnum):
-    """What is left of erased bytes when an erasure returns."""
+    """Remains of erased bytes when an erasure returns."""
 
     NO_BYTE = "no_byte"
     """Nothing, in no file of the store and no remains."""
     OF_SERVER = "of_server"
-    """What the store of the server leaves, where the bytes are."""
+    """As the store of the server, which has the bytes."""
 
 
 class StoreCapabilities(Value):
-    """What a store can promise beyond the rules that hold for all."""
+    """Promises of a store beyond the rules of all stores."""
 
     durable: bool
     """Committed documents outlive the handle."""
@@ -63,7 +63,7 @@ class StoreCapabilities(Value):
 
 
 class TranscriptGovernanceBudget(Value):
-    """How much of a transcript one report may show. It cuts lists; it never shows what a view hides."""
+    """Bounds of a transcript in one report. They cut lists; they never show what a view hides."""
 
     page_turns: Count
     host_refs_per_turn: Count

@@ -13,7 +13,7 @@ from elytron_core.scope import Name
 
 RECORDS = "records"
 ID_WORD = "record"
-"""What the memory ids of records begin with."""
+"""Prefix of the memory ids of records."""
 COPIES_OF_BLOCKS = ("elytron:shown",)
 """Below it stand copies of what a model was shown: each erasure in the space takes them all."""
 
@@ -79,15 +79,15 @@ class Record(Value):
     expires_at: Instant | None = None
     forgotten_at: Instant | None = None
     deleted: bool = False
-    """Whether this version is a deletion; `value` is what stood before it."""
+    """True if this version is a deletion; `value` is the previous one."""
     earlier: tuple[RecordVersion, ...] = ()
 
     def is_expired(self, now: Instant, /) -> bool:
-        """Tell whether the record's time to live is over at `now`."""
+        """Return whether the record's time to live is over at `now`."""
         return self.expires_at is not None and self.expires_at <= now
 
     def is_alive(self, now: Instant, /) -> bool:
-        """Tell whether the record may be read at `now`."""
+        """Return whether the record may be read at `now`."""
         return self.forgotten_at is None and not self.is_expired(now)
 
     @property

@@ -22,7 +22,7 @@ MountText = Annotated[str, Field(max_length=limits.MOUNT_CHARS)]
 
 
 class SubjectKind(StrEnum):
-    """What a subject is."""
+    """Kind of a subject."""
 
     SYSTEM_GOVERNOR = "system_governor"
     HUMAN_USER = "human_user"
@@ -30,7 +30,7 @@ class SubjectKind(StrEnum):
 
 
 class SubjectVisibility(StrEnum):
-    """Who may see that there is such a subject."""
+    """Visibility of a subject."""
 
     VISIBLE = "visible"
     HIDDEN = "hidden"
@@ -38,7 +38,7 @@ class SubjectVisibility(StrEnum):
 
 
 class SubjectLifecycle(StrEnum):
-    """Where a subject is in its life; only an active one is mounted."""
+    """State of a subject; only an active one is mounted."""
 
     ACTIVE = "active"
     SUSPENDED = "suspended"
@@ -47,7 +47,7 @@ class SubjectLifecycle(StrEnum):
 
 
 class EdgeKind(StrEnum):
-    """How one subject stands to another."""
+    """Relation of one subject to another."""
 
     GOVERNS = "governs"
     REPRESENTS = "represents"
@@ -56,7 +56,7 @@ class EdgeKind(StrEnum):
 
 
 class SubjectMount(Value):
-    """What a projection says of the subject that speaks; empty parts are left out."""
+    """Projected parts of the subject that speaks; empty parts are left out."""
 
     identity: MountText = ""
     relationship: MountText = ""
@@ -68,14 +68,14 @@ class SubjectMount(Value):
 
 
 class SoulBinding(Value):
-    """Whose soul a persona has: the keeper's id and the surfaces it answers for. A soul is bound to one persona."""
+    """Soul of a persona: the keeper's id and the surfaces it answers for. A soul is bound to one persona."""
 
     soul: Name
     surfaces: Annotated[tuple[Surface, ...], Field(min_length=1, max_length=len(Surface))] = tuple(Surface)
 
 
 class Subject(Value):
-    """Somebody or something that acts in a space, by its name ("agent:ada").
+    """A person, agent or thing that acts in a space, by its name ("agent:ada").
 
     `other_names` are what it is called besides, in any script: a query that holds one names the speaker of another.
     """
@@ -102,6 +102,6 @@ class SubjectEdge(Value):
 
 
 class BoundSoul(Value):
-    """Which persona has a soul; there is one document per soul, so that no two can."""
+    """Persona of a soul; there is one document per soul, so that no two can have it."""
 
     subject: Name

@@ -1,1 +1,1 @@
-"""Whether something may become a belief, and on whose word."""
+"""Admission of beliefs, and their authority."""

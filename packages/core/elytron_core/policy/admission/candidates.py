@@ -1,7 +1,7 @@
-"""What becomes of a candidate: rejected, deferred, handed over, or let through to the merge guards of its plane.
+"""Verdicts on a candidate: rejected, deferred, handed over, or passed to the merge guards of its plane.
 
 Rules come first and only ever refuse; what they leave goes by the judgement that came with the candidate, and waits
-where none did.
+if it had none.
 """
 
 from typing import Final, NamedTuple, assert_never
@@ -22,9 +22,9 @@ VOUCHED: Final = {
     EvidenceAuthority.RUNTIME_OBSERVATION: long_term.Authority.RUNTIME,
     EvidenceAuthority.PROGRAM_MEMORY_CANONICAL: long_term.Authority.PROGRAM,
 }
-"""Whose word counts as high confidence, and needs no cited turn."""
+"""Authorities that count as high confidence and need no cited turn."""
 VOUCHED_BY_MACHINES: Final = frozenset(VOUCHED) - {EvidenceAuthority.USER_ASSERTED}
-"""Who may vouch for what a tool or a page said; a user's own word stands on his own messages."""
+"""Authorities that may vouch for text of a tool or a page; a user's own word rests on the user's messages."""
 UNSURE: Final = frozenset({EvidenceAuthority.EXTERNAL_CONTENT, EvidenceAuthority.LEGACY_TRANSCRIPT})
 
 EMPTY: Final = "it says nothing"
@@ -41,7 +41,7 @@ NO_JUDGEMENT: Final = "nobody has judged it"
 
 
 class Cited(NamedTuple):
-    """What stands at a cited turn or message: whose word it is, and whether it may still be read."""
+    """A cited turn or message: its authority, and whether it may still be read."""
 
     role: Role
     is_readable: bool
@@ -63,14 +63,14 @@ def judge(draft: CandidateDraft, cited: tuple[Cited, ...], /) -> candidates.Judg
 
 
 def fact_authority(authority: EvidenceAuthority, /) -> long_term.Authority:
-    """Return who vouches for a fact that stands on `authority`."""
+    """Return the source of a fact with `authority`."""
     if authority in UNSURE:
         return long_term.Authority.IMPORTED
     return VOUCHED.get(authority, long_term.Authority.EXTRACTED)
 
 
 def _untold(draft: CandidateDraft, text: str) -> candidates.Judgement | None:
-    """Return the rejection of what nobody told: memory's own output, and text of machines."""
+    """Return the rejection of text without an author: memory's own output, and text of machines."""
     if is_own_output(text) or draft.authority is EvidenceAuthority.SUBJECT_PROJECTION:
         return _said(Verdict.REJECT, OWN_OUTPUT)
     for origin in draft.origins:
@@ -125,7 +125,7 @@ def _by_evidence(draft: CandidateDraft, cited: tuple[Cited, ...]) -> candidates.
 
 
 def _too_long(draft: CandidateDraft, proposal: candidates.FactProposal) -> str:
-    """Return what of a fact drawn from talk is more than such a fact may have; nothing where it is within bounds."""
+    """Return the parts of a fact drawn from talk that exceed its bounds; empty if it is within them."""
     if len(proposal.content.encode()) > limits.CANDIDATE_FACT_BYTES:
         return f"its content has more than {limits.CANDIDATE_FACT_BYTES} bytes"
     if len(proposal.topic) > limits.CANDIDATE_TOPIC_CHARS:

@@ -86,7 +86,7 @@ def tightened(version: Fact, privacy: Privacy, /) -> Fact | None:
 
 
 def holds(fact: Fact, query: str, /) -> bool:
-    """Tell whether a fact has every word of `query` in its topic, content, keywords or entities."""
+    """Return whether a fact has every word of `query` in its topic, content, keywords or entities."""
     told = similarity.normalise(" ".join((fact.topic, fact.content, *fact.keywords, *fact.entities)))
     return all(similarity.holds(told, word) for word in similarity.normalise(query).split())
 

@@ -31,12 +31,12 @@ def refusal(draft: FactDraft, learning: Learning, /) -> str:
 
 
 def is_paused(learning: Learning, /) -> bool:
-    """Tell whether nothing at all is to be learned."""
+    """Return whether all learning is suppressed."""
     return any(rule.topic is None for rule in learning.rules)
 
 
 def _is_about(told: str, topic: str | None) -> bool:
-    """Tell whether a normalised text has every word of `topic`."""
+    """Return whether a normalised text has every word of `topic`."""
     return topic is None or all(similarity.holds(told, word) for word in similarity.normalise(topic).split())
 
 

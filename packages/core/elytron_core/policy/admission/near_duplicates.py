@@ -24,7 +24,7 @@ class Alike(NamedTuple):
 
 
 def likest(content: str, kind: long_term.Kind, facts: Sequence[Fact], /) -> Fact | None:
-    """Return the current fact of this kind that says nearly what `content` does, None where none does."""
+    """Return the current fact of this kind that nearly equals `content`, None if there is none."""
     text = similarity.normalise(content)
     grams, numbers = similarity.trigrams(text), _numbers(text)
     best: tuple[float, Fact] | None = None
@@ -68,7 +68,7 @@ def pairs(facts: Sequence[Fact], /, *, limit: int) -> tuple[Alike, ...]:
 def fold(kept: Fact, folded: Fact, /, *, at: Instant) -> tuple[Fact, Fact]:
     """Return `kept` with the other's evidence counted in, and `folded` closed; nothing of either is lost.
 
-    Citations are lent as far as `kept` has room for them.
+    Citations are added while `kept` has room for them.
     """
     lent = tuple(citation for citation in folded.citations if citation not in kept.citations)
     room = max(0, limits.FACT_CITATIONS - len(kept.citations))

@@ -1,8 +1,8 @@
-"""Telling this memory's own output from what somebody said, so that memory never feeds on itself.
+"""Recognition of this memory's own output in messages, so that memory never feeds on itself.
 
-A projected block is known by its policy text and by its fence, whose mark is fresh each time. What stands between the
-two belongs to memory, not to whoever sent it back. A note that rules drew of a day is known by its heading; somebody
-may write such a line himself, so it is kept as evidence, and only not read as his own word.
+A projected block is known by its policy text and by its fence, whose mark is fresh each time. The text between the
+two belongs to memory, not to its sender. A note that rules drew of a day is known by its heading; a person
+may write such a line too, so it is kept as evidence, and only not read as the person's own word.
 
 What is recalled for a run of the gateway is known by its heading and the lines of JSON below it, what is listed over
 MCP by lines that begin with a day and end with a memory's id.
@@ -18,11 +18,11 @@ from elytron_core.policy.projection.builder import POLICY
 
 REPEATED: Final = "(what memory showed, repeated)"
 NOTE_HEADING: Final = "From the transcript of"
-"""How a note begins that is drawn from a day of the transcript; the day, a colon and who spoke follow."""
+"""Heading of a note that is drawn from a day of the transcript; the day, a colon and the speaker follow."""
 
 _NOTE: Final = re.compile(NOTE_HEADING + r" \d{4}-\d{2}-\d{2}: [^\n]*(?:\n> [^\n]*)*")
 REFERENCE_HEADING: Final = "Recalled memory:"
-"""How the reference begins that the gateway's client makes of what was found; one line of JSON a memory follows."""
+"""Heading of the reference that the gateway's client makes of hits; one line of JSON a memory follows."""
 _REFERENCE: Final = re.compile(
     rf"^[ \t]*{REFERENCE_HEADING}[ \t]*(?:\r?\n[ \t]*\{{\"[^\n]*\}}[ \t]*(?=\r?$))+", re.MULTILINE
 )
@@ -46,7 +46,7 @@ class Stripped(NamedTuple):
 
 
 def is_own_output(text: str, /) -> bool:
-    """Tell whether `text` has a block of this memory in it, whole or in part."""
+    """Return whether `text` has a block of this memory in it, whole or in part."""
     is_block = ("<memory-" in text and _OPENING.search(text) is not None) or POLICY in text
     return is_block or _is_reference(text)
 
@@ -54,7 +54,7 @@ def is_own_output(text: str, /) -> bool:
 def strip_own_output(text: str, /) -> Stripped:
     """Return `text` without the blocks of memory that it repeats; other text stays as it is.
 
-    A block begins with the policy text, or where that is missing with the fence, and ends with the fence's closing tag;
+    A block begins with the policy text, or if that is missing with the fence, and ends with the fence's closing tag;
     without one, with the last line of memory.
     """
     if not is_own_output(text):
@@ -88,12 +88,12 @@ def of_others(part: object, /) -> Any:
 
 
 def is_drawn(note: str, /) -> bool:
-    """Tell whether a note's text is one that rules drew from the transcript."""
+    """Return whether a note's text is one that rules drew from the transcript."""
     return _NOTE.fullmatch(note) is not None
 
 
 def _is_reference(text: str) -> bool:
-    """Tell whether `text` has lines in it that were recalled or listed for a model."""
+    """Return whether `text` has lines in it that were recalled or listed for a model."""
     if REFERENCE_HEADING in text and _REFERENCE.search(text) is not None:
         return True
     return _LISTED_ID.search(text) is not None and _LISTED.search(text) is not None
@@ -107,7 +107,7 @@ def _without_references(text: str) -> tuple[str, int]:
 
 
 class _Marks:
-    """Where blocks of memory may begin and end in a text: each place is looked for once, however many blocks it has."""
+    """Places at which blocks of memory may begin and end in a text; each is searched once, for any number of blocks."""
 
     def __init__(self, text: str, /) -> None:
         self._text = text
@@ -119,12 +119,12 @@ class _Marks:
 
     @cached_property
     def _lines(self) -> list[int]:
-        """Where each line ends."""
+        """End of each line."""
         return list(accumulate(len(line) for line in self._text.splitlines(keepends=True)))
 
     @cached_property
     def _colons(self) -> dict[int, bool]:
-        """Whether the line that ends at a place ends with a colon, as far as that was asked."""
+        """For each place asked about: true if the line that ends there ends with a colon."""
         return {}
 
     def beginning(self, start: int, /) -> int | None:

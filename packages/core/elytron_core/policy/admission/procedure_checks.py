@@ -1,4 +1,4 @@
-"""What a text must be to count as a procedure.
+"""Checks of a text that is to count as a procedure.
 
 Three flaws, looked for in this order:
 
@@ -74,7 +74,7 @@ _OPENING = re.compile(r"(?:^|[.!?;:,]\s)\s*+([A-Za-z']+)")
 
 
 def flaw(text: str, /) -> str | None:
-    """Return why `text` is no procedure to keep, or None where it is one."""
+    """Return why `text` is not a procedure to store, or None if it is one."""
     if similarity.is_blank(text):
         return EMPTY
     if is_raw(text):
@@ -84,7 +84,7 @@ def flaw(text: str, /) -> str | None:
 
 
 def is_raw(text: str, /) -> bool:
-    """Tell whether `text` is a payload or a log: what was printed, not what somebody says of it."""
+    """Return whether `text` is a payload or a log: machine output, not a person's words about it."""
     lines = [line for line in text.splitlines() if line.strip()]
     return bool(lines) and (_is_payload(text) or sum(map(_is_raw_line, lines)) >= RAW_SHARE * len(lines))
 

@@ -1,4 +1,4 @@
-"""Which version of a record follows which, and how many earlier ones are kept."""
+"""Versions of a record: their order, and how many earlier ones are kept."""
 
 from pydantic import JsonValue
 

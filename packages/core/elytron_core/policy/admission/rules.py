@@ -24,7 +24,7 @@ VOUCHED: Final = frozenset(
         long_term.Authority.RUNTIME,
     }
 )
-"""Authorities whose word counts as high confidence, whatever the draft says."""
+"""Authorities whose word counts as high confidence, with any confidence of the draft."""
 
 SURENESS: Final = {long_term.Confidence.LOW: 0, long_term.Confidence.MEDIUM: 1, long_term.Confidence.HIGH: 2}
 
@@ -41,7 +41,7 @@ EMPTY_SKILL: Final = "the topic or the title is empty"
 
 
 class FactJudgement(Value):
-    """What admission says of one draft: the verdict, what is to be done, and for anything but a plain yes why."""
+    """Admission of one draft: the verdict, the action, and the reason unless it is accepted."""
 
     verdict: contracts_write.Verdict
     outcome: contracts_write.Outcome
@@ -112,12 +112,12 @@ def _judge_upsert(draft: contracts_write.FactDraft, known: long_term.Fact | None
 
 
 def says_the_same(one: str, other: str, /) -> bool:
-    """Tell whether two contents differ in nothing but case, width and white space; signs count ("-5" is not "5")."""
+    """Return whether two contents differ only in case, width and white space; signs count ("-5" is not "5")."""
     return similarity.plain(one) == similarity.plain(other)
 
 
 def may_bound(draft: contracts_write.FactDraft, known: long_term.Fact, /, *, at: Instant) -> bool:
-    """Tell whether a draft that says the same again may say from when and until when it holds."""
+    """Return whether a draft with the same content may set from when and until when it holds."""
     return not _overwrite_refusal(draft, known, at=at)
 
 
@@ -132,7 +132,7 @@ def end_of(draft: contracts_write.FactDraft, /, *, at: Instant) -> Instant | Non
 
 
 def _is_of_another_time(draft: contracts_write.FactDraft, known: long_term.Fact, *, at: Instant) -> bool:
-    """Tell whether a draft is of another tier than the fact, or of a later time after the fact's own was over."""
+    """Return whether a draft is of another tier than the fact, or of a later time after the fact's own was over."""
     if draft.tier is None:
         return False
     return draft.tier is not known.tier or (known.valid_to is not None and known.valid_to <= observed(draft, at=at))

@@ -1,4 +1,4 @@
-"""On whose word a call brings something in: a member's own and what the member was told, not the machine's."""
+"""Authorities that a call may bring in: a member's own and those of others' text, not the machine's."""
 
 from collections.abc import Iterable, Mapping
 from typing import assert_never
@@ -31,7 +31,7 @@ _MACHINES = frozenset(
 
 
 def borrowed_words(request: object, /) -> tuple[str, ...]:
-    """Return on whose word, beyond a member's own, anything in `request` stands: facts, candidates, messages."""
+    """Return the authorities in `request` beyond a member's own: of facts, candidates, messages."""
     return tuple(sorted({authority.value for authority in _claimed(request) if authority in _MACHINES}))
 
 

@@ -1,4 +1,4 @@
-"""Subjects: which may be kept. A persona has a soul of its own, whole; nobody else has one."""
+"""Subjects: which may be kept. A persona has its own soul, whole; no other subject has one."""
 
 from elytron_core.contracts.planes import EdgeDraft, SubjectDraft
 from elytron_core.planes.knowledge.soul import Surface
@@ -12,7 +12,7 @@ NO_SUCH_END = "one of its ends is no subject of this space"
 
 
 def flaw(draft: SubjectDraft, /, *, bound_to: str | None) -> str | None:
-    """Return why `draft` may not be kept, None where it may. `bound_to` is who has its soul now."""
+    """Return why `draft` may not be stored, None if it may. `bound_to` is the persona that has its soul now."""
     if draft.subject_kind is not SubjectKind.AGENT_PERSONA:
         return SOUL_OF_ANOTHER_KIND if draft.soul is not None else None
     if draft.soul is None:
@@ -24,12 +24,12 @@ def flaw(draft: SubjectDraft, /, *, bound_to: str | None) -> str | None:
 
 
 def holds_soul(draft: SubjectDraft, /) -> bool:
-    """Tell whether a subject keeps its soul to itself; a retired one lets go of it."""
+    """Return whether a subject keeps its soul to itself; a retired one releases it."""
     return draft.soul is not None and draft.lifecycle is not SubjectLifecycle.RETIRED
 
 
 def edge_flaw(draft: EdgeDraft, /, *, known: frozenset[str]) -> str | None:
-    """Return why an edge may not be kept, None where it may; `known` are the subjects of the space by name."""
+    """Return why an edge may not be stored, None if it may; `known` are the subjects of the space by name."""
     if draft.source == draft.target:
         return ITSELF
     return None if {draft.source, draft.target} <= known else NO_SUCH_END

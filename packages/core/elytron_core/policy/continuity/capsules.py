@@ -1,4 +1,4 @@
-"""Continuity capsules: which are shown, how they are told, and which give way when there are too many."""
+"""Continuity capsules: which are shown, their text, and which are dropped when there are too many."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,7 +14,7 @@ _WORTH: Final = {
     CapsuleState.STALE: 1,
     CapsuleState.SUPERSEDED: 0,
 }
-"""What keeps its place longest when there are too many."""
+"""Kinds that are dropped last when there are too many."""
 TERM_POINTS: Final = 4.0
 OPEN_POINTS: Final = 6.0
 """An active capsule is more likely to be taken up than one that is done."""

@@ -17,7 +17,7 @@ KIND_ORDER: Final = (
     Kind.RELATIONSHIP,
     Kind.FACT,
 )
-"""What a conversation needs first when it begins anew."""
+"""Facts that a conversation needs first when it begins again."""
 
 
 def facts_limit(mode: SnapshotMode, /) -> int:

@@ -1,4 +1,4 @@
-"""Whether a memory can do something: the profile allows it, it is built in, set up, permitted, and keeps privacy."""
+"""Availability of a capability: the profile allows it, it is built in, set up, permitted, and keeps privacy."""
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
@@ -25,7 +25,7 @@ GroupT = TypeVar("GroupT", bound=Value)
 
 
 class Part(StrEnum):
-    """What a distribution may have built in, beside the memory itself."""
+    """Parts that a distribution may have built in, beside the memory itself."""
 
     CLI = "cli"
     HTTP = "http"
@@ -40,7 +40,7 @@ class Part(StrEnum):
 
 
 SHIPPED = frozenset({Part.CLI, Part.HTTP, Part.WSS, Part.MCP, Part.A2A, Part.LLM_GATEWAY, Part.REPLAY, Part.EVOLVE})
-"""What this distribution has built in, with all its extras; snapshots speak of this."""
+"""Parts that this distribution has built in, with all its extras; snapshots are of these."""
 
 _PART_OF = {
     "cli": Part.CLI,
@@ -69,20 +69,20 @@ _PART_OF = {
     "full_sandbox": Part.EVOLVE,
     "submission": Part.EVOLVE,
 }
-"""Which part a capability needs; what is not listed needs the memory alone."""
+"""The part that a capability needs; one that is not listed needs the memory alone."""
 
 _ADAPTERS = frozenset(AdapterCapabilities.model_fields)
 _ENTRIES = frozenset(EntryCapabilities.model_fields)
 _VALIDATION = frozenset(ValidationCapabilities.model_fields)
 _HARNESS = frozenset({"compact_fixture", "harness", "full_suite", "benchmark_gate"})
 _CARRIES_PRIVATE = frozenset({"webhook_sender", "mqtt_bridge", "a2a_bridge", "llm_gateway", "submission"})
-"""What hands memory to others on its own: only where private material may travel."""
+"""Capabilities that pass memory on by themselves: only if private material may travel."""
 _MAY_TRAVEL = frozenset({ProfileName.SERVER_GATEWAY, ProfileName.SERVER_DEV_FULL})
 
 
 @dataclass(frozen=True, slots=True)
 class _Allowed:
-    """What a profile allows of each group; of what is not listed, everything."""
+    """Capabilities that a profile allows of each group; of a group that is not listed, all."""
 
     adapters: AbstractSet[str]
     entries: AbstractSet[str]
@@ -125,9 +125,9 @@ _ALLOWED = {
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a catalog is made from. `entries` are those set up; `has_model` says that maintenance has one to ask.
+    """Sources of a catalog. `entries` are those set up; `has_model` says that maintenance has one to ask.
 
-    `capacity` is what the store may hold, of a profile or of its own.
+    `capacity` is the store's bound, of a profile or its own.
     """
 
     profile: Profile
@@ -218,6 +218,6 @@ def _group(kind: type[GroupT], make: Callable[[str], Capability]) -> GroupT:
 
 
 def _any(adapters: AdapterCapabilities) -> Capability:
-    """Return the adapter that comes nearest to being there: where one is visible, so is communication."""
+    """Return the adapter that is closest to available: if one is visible, so is communication."""
     every: list[Capability] = [getattr(adapters, name) for name in sorted(_ADAPTERS)]
     return max(every, key=lambda found: sum(found.model_dump().values()))

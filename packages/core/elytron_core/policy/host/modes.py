@@ -1,4 +1,4 @@
-"""Which actions of memory are admitted while a host is doing what it says it does."""
+"""Actions of memory that are admitted in each mode of a host."""
 
 from typing import Final
 
@@ -14,12 +14,12 @@ FOREGROUND: Final = "foreground"
 CRITICAL_PRESSURE: Final = "critical_pressure"
 
 ALWAYS: Final = frozenset({ModeAction.INSPECT, ModeAction.CLOSE})
-"""Looking and ending are possible whatever goes on."""
+"""Looking and ending are possible in every mode."""
 CHANGING: Final = frozenset({ModeAction.MAINTAIN, ModeAction.IMPORT, ModeAction.RECOVER})
 PERSONAL: Final = frozenset(
     {ModeAction.WRITE, ModeAction.RECALL, ModeAction.PROJECT, ModeAction.EXPORT, ModeAction.IMPORT, ModeAction.MAINTAIN}
 )
-"""What reads or writes what somebody said."""
+"""Actions that read or write a person's words."""
 PERCENT_AT_FLOOR: Final = 50
 PERCENT_NEAR_FLOOR: Final = 75
 _SEVERITY: Final = {Pressure.NORMAL: 0, Pressure.CAUTIOUS: 1, Pressure.CRITICAL: 2}
@@ -31,7 +31,7 @@ def admissions(mode: ModeInput, /) -> tuple[ActionAdmission, ...]:
 
 
 def is_admitted(action: ModeAction, mode: ModeInput, /) -> bool:
-    """Tell whether `action` is admitted in `mode`."""
+    """Return whether `action` is admitted in `mode`."""
     return _refusal(action, mode) is None
 
 

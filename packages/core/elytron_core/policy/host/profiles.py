@@ -1,4 +1,4 @@
-"""The eight profiles, and what stands where none was asked for."""
+"""The eight profiles, and the default."""
 
 from functools import cache
 from typing import NamedTuple
@@ -79,7 +79,7 @@ def profile_of(name: ProfileName, /) -> Profile:
 
 @cache
 def default_profile() -> Profile:
-    """Return what stands where no profile was asked for: a full server's, bounded by the product's own limits alone."""
+    """Return the default profile: a full server's, bounded by the product's own limits alone."""
     full = profile_of(ProfileName.SERVER_DEV_FULL)
     budget = full.budget.model_copy(
         update={

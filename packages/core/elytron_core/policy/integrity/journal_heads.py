@@ -1,8 +1,8 @@
-"""Heads of journals: what a host keeps elsewhere, so that a store that was put back, or told otherwise, is found out.
+"""Heads of journals: kept elsewhere by a host, so that a store that was put back or altered is detected.
 
-A head says how long a space's journal was and what its entries come to, twice: in their order and places, which nothing
-ever changes, and with the digests of what they stand for, which an erasure takes away. Both are keyed by the space's
-secret, so that a head tells nothing of the space, and nobody makes one without the secret.
+A head has the length of a space's journal and two sums of its entries: of their order and places, which nothing
+ever changes, and with the digests of their documents, which an erasure removes. Both are keyed by the space's
+secret, so that a head reveals nothing of the space, and cannot be made without the secret.
 """
 
 from typing import Final, NamedTuple, Self
@@ -33,10 +33,10 @@ class Head(NamedTuple):
 
 
 def standing_of(kept: Head, now: Head | None, then: Head | None, /, *, is_compacted: bool = False) -> HeadStanding:
-    """Return how a space stands to the head that was `kept` of it.
+    """Return the relation of a space to its head that was `kept`.
 
-    `now` is its head, None where there is no such space; `then` its head at the entry where `kept` ends, None where it
-    has none: it has not come so far, or the entry lies in a run that one stands for, which `is_compacted` proves.
+    `now` is its head, None if there is no such space; `then` its head at the entry at which `kept` ends, None if it
+    has none: it is shorter, or the entry is in a compacted run, which `is_compacted` proves.
     """
     if now is None:
         return HeadStanding.ABSENT
@@ -47,6 +47,6 @@ def standing_of(kept: Head, now: Head | None, then: Head | None, /, *, is_compac
     if then.order != kept.order:
         return HeadStanding.FORKED
     if then.content != kept.content:
-        # Digests go only with an erasure, and that leaves an entry: without a later one, somebody changed them.
+        # Digests go only with an erasure, and that leaves an entry: without a later one, another program changed them.
         return HeadStanding.SCRUBBED if now.sequence > kept.sequence else HeadStanding.FORKED
     return HeadStanding.CURRENT if now.sequence == kept.sequence else HeadStanding.CONTAINED

@@ -1,4 +1,4 @@
-"""Whether a conversation's own links hold: turns, what was derived from them, and their attributes."""
+"""Check of a conversation's links: turns, derived memories, and their attributes."""
 
 import re
 from collections.abc import Set as AbstractSet
@@ -22,7 +22,7 @@ _KEY = re.compile(KEY_PATTERN)
 
 
 class _Missing(Enum):
-    """What a link leads to and is not there."""
+    """Missing target of a link."""
 
     TURN = auto()
     MESSAGE = auto()
@@ -30,7 +30,7 @@ class _Missing(Enum):
 
 @dataclass(slots=True)
 class Links:
-    """What has been read of a conversation so far, and what was wrong with it."""
+    """The part of a conversation that was read so far, and its issues."""
 
     space: str
     conversation: ConversationKey
@@ -90,7 +90,7 @@ class Links:
             self._note(Kind.MISSING_SOURCE_MESSAGE, DERIVED_REFS, key, turn_id, message=source.message_id, ref=ref)
 
     def targets(self, standing: AbstractSet[str], /) -> None:
-        """Check that what the links lead to stands; `standing` are the keys of links whose memory is there."""
+        """Check that the targets of the links exist; `standing` are the keys of links whose memory exists."""
         for key, ref in self.derived.items():
             if key not in standing:
                 self._note(Kind.ORPHAN_DERIVED_REF, DERIVED_REFS, key, _turn_of(key), ref=ref)

@@ -1,4 +1,4 @@
-"""What came through one origin: a tool, a page, an uploaded file. An origin is known by what the host said of it."""
+"""Memories of one origin: a tool, a page, an uploaded file. An origin is known by the host's name for it."""
 
 from typing import Final, assert_never
 

@@ -1,1 +1,1 @@
-"""What is due, the states of a job, and the budget of models."""
+"""Due parts of maintenance, the states of a job, and the budget of models."""

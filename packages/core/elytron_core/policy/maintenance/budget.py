@@ -1,4 +1,4 @@
-"""What models may cost a space in a day: a hard stop on calls and tokens, held before a call, settled after it."""
+"""Daily budget of models for a space: a hard stop on calls and tokens, reserved before a call, settled after it."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ BYTES_PER_TOKEN: Final = 3
 
 
 class Budget(Value):
-    """How many calls of a model, and tokens in and out, a space may use in a day (UTC). 0 allows none."""
+    """Limit of model calls, and of tokens in and out, of a space in a day (UTC). 0 allows none."""
 
     calls_per_day: int = limits.MODEL_CALLS_PER_DAY
     tokens_per_day: int = limits.MODEL_TOKENS_PER_DAY
@@ -35,7 +35,7 @@ def today(book: SpendingBook, at: Instant, /) -> DaySpent:
 
 
 def allows(budget: Budget, day: DaySpent, *, tokens: int) -> bool:
-    """Tell whether one more call of up to `tokens` stays within the budget, all calls under way counted in."""
+    """Return whether one more call of up to `tokens` is within the budget, running calls included."""
     calls = day.spent.calls + day.held_calls + 1
     return calls <= budget.calls_per_day and day.spent.tokens + day.held_tokens + tokens <= budget.tokens_per_day
 

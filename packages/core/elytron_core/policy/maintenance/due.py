@@ -1,4 +1,4 @@
-"""What maintenance decides without a model: when it may run, which part is due, what has had its time."""
+"""Decisions of maintenance without a model: when it may run, which part is due, what is outdated."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -24,7 +24,7 @@ SUMMARY_FROM: Final = 40
 SUMMARY_EVERY: Final = 20
 """New messages after which its summary is renewed."""
 LIVES_DAYS: Final = {long_term.Kind.TASK: 45, long_term.Kind.PROJECT: 180}
-"""How long a fact of this kind is shown without anybody confirming it."""
+"""How long a fact of this kind is shown without confirmation."""
 BUDGETS: Final = {
     long_term.Kind.PREFERENCE: 18,
     long_term.Kind.PROFILE: 12,
@@ -34,7 +34,7 @@ BUDGETS: Final = {
     long_term.Kind.CONSTRAINT: 12,
     long_term.Kind.FACT: 18,
 }
-"""How many current facts of a kind a space should need; more is counted in the report and kept."""
+"""Number of current facts of a kind that a space should need; more is counted in the report and kept."""
 NOTES_AFTER_DAYS: Final = 7
 ROLLUPS: Final = 4
 RECONCILES: Final = 6
@@ -48,13 +48,13 @@ def refusal(mode: ModeInput, /) -> MaintenanceRefusal | None:
 
 
 def is_summary_due(messages: int, summary: summaries.SessionSummary | None, /) -> bool:
-    """Tell whether a conversation of so many messages is to be summed up: from 40 on, then for every 20 new ones."""
+    """Return whether a conversation of this many messages is to be summed up: from 40 on, then for each 20 more."""
     covered = summary.messages if summary is not None else 0
     return messages >= SUMMARY_FROM and messages - covered >= SUMMARY_EVERY
 
 
 def is_state_due(turns: Sequence[transcript.Turn], state: execution.ExecutionState | None, /) -> bool:
-    """Tell whether turns may have moved the work of their conversation: it goes on already, or tools were used."""
+    """Return whether turns may have changed the work of their conversation: it is in progress, or tools were used."""
     if any(turn.tool_observations or turn.host_refs for turn in turns):
         return True
     is_going = state is not None and state.status is not execution.ExecutionStatus.DONE
@@ -62,7 +62,7 @@ def is_state_due(turns: Sequence[transcript.Turn], state: execution.ExecutionSta
 
 
 def outlived(facts: Iterable[long_term.Fact], now: Instant, /) -> tuple[FactId, ...]:
-    """Return the current tasks and projects that nobody has confirmed for as long as such facts live."""
+    """Return the current tasks and projects that were not confirmed within their kind's lifetime."""
     return tuple(
         fact.id
         for fact in facts
@@ -87,7 +87,7 @@ def month_of(period: str, /) -> str:
 
 
 def fitting(days: Sequence[notes.DailyNote], month: notes.DailyNote | None, /) -> tuple[notes.DailyNote, ...]:
-    """Return the days, oldest first, whose citations the month's note can take in; it rests on all that it tells."""
+    """Return the days, oldest first, whose citations the month's note can take in; it rests on all of its content."""
     cited = frozenset(month.citations if month is not None else ())
     found: list[notes.DailyNote] = []
     for note in sorted(days, key=lambda note: note.period):
@@ -99,7 +99,7 @@ def fitting(days: Sequence[notes.DailyNote], month: notes.DailyNote | None, /) -
 
 
 def rolled_up(days: Sequence[notes.DailyNote], month: notes.DailyNote | None, /) -> str:
-    """Return the text of a month's note: what it said before, then each day with its date, cut at what a note holds.
+    """Return the text of a month's note: its text before, then each day with its date, cut at a note's bound.
 
     A day that it told before is told as it is now.
     """

@@ -30,7 +30,7 @@ class Document:
 
 
 def read(text: str, /) -> Document | None:
-    """Return what a file says; None where it has no front matter."""
+    """Return a file's fields; None if it has no front matter."""
     lines = text.removeprefix("\ufeff").splitlines()
     if not lines or lines[0].rstrip() != _FENCE:
         return None
@@ -80,7 +80,7 @@ def _fields(lines: list[str]) -> dict[str, str]:
 
 
 def _value(first: str, more: list[str]) -> str | None:
-    """Return the text of a field: its line and the indented lines below it; None where it is a list or a mapping."""
+    """Return the text of a field: its line and the indented lines below it; None if it is a list or a mapping."""
     block = _BLOCK.match(first)
     if block is not None:
         return _block(more, folded=block[1] == ">")

@@ -1,4 +1,4 @@
-"""One look through all runtime skills: duplicates are merged, states written down, what nobody misses is pruned."""
+"""One pass over all runtime skills: duplicates are merged, states stored, unused skills pruned."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from elytron_core.policy.skills.quality import Fate
 
 @dataclass(frozen=True, slots=True)
 class Governed:
-    """What is to be written, in the order of names, and what is to go."""
+    """Skills to write, in the order of names, and skills to remove."""
 
     changed: tuple[Skill, ...]
     moved: tuple[Skill, ...]
@@ -49,9 +49,9 @@ def counted(skills: Iterable[Skill], *, at: Instant) -> RuntimeSkillCounts:
 
 
 def govern(skills: Iterable[Skill], *, at: Instant, digest: Callable[[Skill], str]) -> Governed:
-    """Return what is to become of `skills` at `at`. `digest` stands for a skill's content in the lineage of another.
+    """Return the changes of `skills` at `at`. `digest` represents a skill's content in the lineage of another.
 
-    Of two that say the same the one observed later stays and takes over the other's evidence.
+    Of two equal ones the later stays and takes over the other's evidence.
     """
     found = {skill.name: skill for skill in sorted(skills, key=lambda one: one.name)}
     now = dict(found)

@@ -1,4 +1,4 @@
-"""When two runtime skills are one: what they share has points, and from so many on they are duplicates.
+"""Likeness of two runtime skills: shared parts have points, and from a threshold on they are duplicates.
 
 Compared are only skills that share their topic, a word of their titles or the whole summary, and of these the ones that
 share most, so that a look through thousands stays short.
@@ -15,7 +15,7 @@ from elytron_core.planes.knowledge.procedural import Skill
 from elytron_core.text import similarity as text_similarity
 
 DUPLICATE: Final = 16
-"""From so many points of likeness on, two skills are one."""
+"""Points of likeness from which on two skills are one."""
 COMPARED: Final = 12
 WORDS: Final = 16
 
@@ -34,7 +34,7 @@ LIKENESS: Final = LikenessPoints()
 
 
 class Look:
-    """What of a skill is compared with others, made once: its topic and the trigrams of its texts."""
+    """The compared parts of a skill, made once: its topic and the trigrams of its texts."""
 
     def __init__(self, skill: Skill, /) -> None:
         self._skill = skill
@@ -95,9 +95,9 @@ class Looks:
 
 
 def similarity(one: Look, other: Look, /, *, points: LikenessPoints = LIKENESS) -> float:
-    """Return how much two skills have in common, 0 to 32; where it cannot reach a duplicate's points, less is counted.
+    """Return the points of two skills' likeness, 0 to 32; if they cannot reach a duplicate's points, less is counted.
 
-    Long texts are compared last, and only where they can still decide.
+    Long texts are compared last, and only if they can still decide.
     """
     found = points.topic * (one.topic == other.topic) + points.title * _alike(one.title, other.title, points.floor)
     found += points.summary * _alike(one.summary, other.summary, points.floor)
@@ -107,7 +107,7 @@ def similarity(one: Look, other: Look, /, *, points: LikenessPoints = LIKENESS) 
 
 
 def is_duplicate(one: Look, other: Look, /) -> bool:
-    """Tell whether two skills are one under two names."""
+    """Return whether two skills are one under two names."""
     return similarity(one, other) >= DUPLICATE
 
 

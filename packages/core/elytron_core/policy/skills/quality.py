@@ -1,8 +1,8 @@
-"""What a runtime skill is worth, and where it is in its life.
+"""Quality and state of a runtime skill.
 
 Quality is a sum of points up to 100. From it and from age a skill's state follows: stale after 90 days without use or
-change, of low value below 32, or below 45 when stale. A stale and unused skill is retired where it has a history, and
-pruned where it has none, was learned by the runtime itself and hangs on one citation at most. What somebody gave is
+change, of low value below 32, or below 45 when stale. A stale and unused skill is retired if it has a history, and
+pruned if it has none, was learned by the runtime itself and rests on at most one citation. A caller's skill is
 never pruned.
 """
 
@@ -72,17 +72,17 @@ def quality(skill: Skill, /, *, points: QualityPoints = POINTS) -> int:
 
 
 def is_stale(skill: Skill, *, at: Instant) -> bool:
-    """Tell whether `skill` was neither changed nor used for 90 days."""
+    """Return whether `skill` was neither changed nor used for 90 days."""
     return at - max(skill.updated_at, skill.last_used_at or 0, skill.last_outcome_at or 0) > STALE_MS
 
 
 def is_unused(skill: Skill, /) -> bool:
-    """Tell whether nobody has used `skill` so far."""
+    """Return whether `skill` was never used."""
     return skill.use_count == 0 and skill.validated_count == 0
 
 
 def has_lineage(skill: Skill, /) -> bool:
-    """Tell whether `skill` has earlier revisions, or others merged into it."""
+    """Return whether `skill` has earlier revisions, or others merged into it."""
     return bool(skill.predecessors or skill.supersedes)
 
 
@@ -97,7 +97,7 @@ def state_of(skill: Skill, *, at: Instant) -> SkillState:
 
 
 def is_prunable(skill: Skill, *, at: Instant) -> bool:
-    """Tell whether `skill` may go for good: learned, stale, unused, without a history and with one citation at most."""
+    """Return whether `skill` may be removed: learned, stale, unused, without history, with at most one citation."""
     return (
         skill.origin is SkillOrigin.LEARNED
         and is_stale(skill, at=at)
@@ -108,7 +108,7 @@ def is_prunable(skill: Skill, *, at: Instant) -> bool:
 
 
 class Fate(StrEnum):
-    """What governance does with a skill."""
+    """Change of a skill by governance."""
 
     KEEP = "keep"
     MOVE = "move"
@@ -148,7 +148,7 @@ def with_outcome(skill: Skill, outcome: ReuseOutcome, *, at: Instant, note: str 
 
 
 def revised(old: Skill, new: Skill, *, digest: str, reason: str = "") -> Skill:
-    """Return `new` as the next revision of `old`, whose evidence it takes over; `digest` stands for the old content."""
+    """Return `new` as the next revision of `old`, whose evidence it takes over; `digest` represents the old content."""
     node = LineageNode(
         name=old.name,
         revision=old.revision_count,

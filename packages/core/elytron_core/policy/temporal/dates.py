@@ -19,14 +19,14 @@ _NUMERIC = re.compile(rf"(?<![\w.]){_YEAR}(?:[-/.年](?P<month>0?[1-9]|1[0-2])(?
 
 
 class Named(NamedTuple):
-    """A date as far as it was named; 0 for a month or day that was not."""
+    """A named date; 0 for a month or day that was not named."""
 
     year: int
     month: int = 0
     day: int = 0
 
     def is_met_by(self, other: "Named") -> bool:
-        """Tell whether `other` names at least as much, and the same."""
+        """Return whether `other` names at least as much, and the same."""
         return (
             self.year == other.year
             and self.month in {0, other.month}

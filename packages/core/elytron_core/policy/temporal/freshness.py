@@ -1,4 +1,4 @@
-"""Freshness: how far a fact may have drifted since anybody last said so."""
+"""Freshness: a fact's age since its last confirmation, by how fast its kind changes."""
 
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -10,7 +10,7 @@ from elytron_core.planes.knowledge.freshness import FreshnessHint, FreshnessStat
 
 
 class Pace(StrEnum):
-    """How fast a kind of fact changes."""
+    """Pace at which a kind of fact changes."""
 
     STABLE = "stable"
     DYNAMIC = "dynamic"
@@ -33,13 +33,13 @@ PACES: Final = {
     long_term.Kind.PROJECT: Pace.DYNAMIC,
     long_term.Kind.TASK: Pace.VOLATILE,
 }
-"""Who somebody is and what holds changes seldom, a project with its weeks, a task with its days."""
+"""Identity and preferences change seldom, a project within weeks, a task within days."""
 
 AGES: Final = {Pace.STABLE: Ages(90, 365), Pace.DYNAMIC: Ages(14, 90), Pace.VOLATILE: Ages(3, 21)}
 
 
 class Freshness(Value):
-    """How fresh a fact is, and what to do about it."""
+    """Freshness of a fact, and the hint for its reader."""
 
     state: FreshnessState
     hint: FreshnessHint

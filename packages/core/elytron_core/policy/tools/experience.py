@@ -44,7 +44,7 @@ from elytron_core.text import similarity
 
 REPEATED: Final = 2
 SURE: Final = 3
-"""From so many successes on, an experience is sure without anybody's word."""
+"""Number of successes from which on an experience is certain without a person's word."""
 
 MISMATCH: Final = "agent_tool_feedback_reuse_outcome_mismatch"
 UNKNOWN_REGISTRY: Final = "agent_tool_registry_not_found"
@@ -61,7 +61,7 @@ _SURENESS = {ExperienceConfidence.LOW: 0, ExperienceConfidence.MEDIUM: 1, Experi
 
 
 class FeedbackJudgement(Value):
-    """What governance says of feedback, and why; `experience` is what is to be stored, where anything is."""
+    """Verdict of governance on feedback, and why; `experience` is to be stored, if any."""
 
     decision: ExperienceDecision
     reason: str
@@ -192,9 +192,9 @@ def select_hints(
     *,
     limit: int = limits.TOOL_HINTS,
 ) -> Hints:
-    """Return what `experiences`, by id, say for the tools of `refs`; without these, for all `registries`, by id.
+    """Return the hints of `experiences`, by id, for the tools of `refs`; without these, for all `registries`, by id.
 
-    Sure ones come first, then those with more successes, then newer ones. Whatever cannot be told for sure is left
+    Certain ones come first, then those with more successes, then newer ones. Uncertain ones are left
     out, with the reason.
     """
     asked = {ref.registry_id: ref for ref in refs} or {name: one.ref for name, one in registries.items()}

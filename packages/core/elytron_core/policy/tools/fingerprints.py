@@ -2,7 +2,7 @@
 
 A fingerprint is the FNV-1a hash, 64 bits, 16 hex digits, of fields written one after the other as
 `<bytes of UTF-8>:<value>|`. Tags are sorted, and so are tools, by id, schema fingerprint and descriptor fingerprint.
-It tells states of one registry apart; it is no proof against forgery.
+It distinguishes states of one registry; it is no proof against forgery.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ def fnv1a_64(data: bytes, /) -> int:
 
 
 def descriptor_fingerprint(tool: AgentToolDescriptor, /) -> str:
-    """Return the fingerprint of a tool's description, whatever it says of its own."""
+    """Return the fingerprint of a tool's description, independent of the one that it states."""
     return _digest(
         (
             tool.tool_id,
@@ -46,7 +46,7 @@ def descriptor_fingerprint(tool: AgentToolDescriptor, /) -> str:
 
 
 def registry_fingerprint(snapshot: AgentToolRegistrySnapshot, /) -> str:
-    """Return the fingerprint of a registry, whatever the snapshot says of its own; tools may stand in any order."""
+    """Return the fingerprint of a registry, independent of the one in the snapshot and of the tools' order."""
     tools = sorted((tool.tool_id, tool.schema_fingerprint, descriptor_fingerprint(tool)) for tool in snapshot.tools)
     scope = _scope(snapshot.scope, snapshot.scope_id)
     head = (snapshot.registry_id, snapshot.namespace, _owner(snapshot.owner), scope)

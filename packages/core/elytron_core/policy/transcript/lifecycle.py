@@ -1,4 +1,4 @@
-"""What becomes of a turn whose raw text is archived, masked, restored or deleted."""
+"""Transitions of a turn whose raw text is archived, masked, restored or deleted."""
 
 from typing import assert_never
 
@@ -7,7 +7,7 @@ from elytron_core.planes.conversation.transcript import Lifecycle, Redaction, Tu
 
 
 def turned(turn: Turn, transition: Transition, /) -> Turn:
-    """Return `turn` after `transition`: the same where there is nothing to do, or no text left to restore."""
+    """Return `turn` after `transition`: the same if there is nothing to do, or no text left to restore."""
     match transition:
         case Transition.REVIEW:
             return turn

@@ -1,4 +1,4 @@
-"""What each audience may see of a turn. Pure: a question of the view, the turn's life and who vouches for a text."""
+"""Views of a turn for each audience. Pure: they depend on the view, the turn's state and a text's authority."""
 
 from typing import assert_never
 
@@ -19,15 +19,15 @@ VISIBLE_REFS = {
     ),
     View.EXPORT: frozenset({HostRefVisibility.EXPORT}),
 }
-"""Which references and attributes each view sees."""
+"""References and attributes that each view sees."""
 LABELLED = frozenset({View.RAW_OWNER_ONLY, View.HOST_UI})
 """Views in which a reference keeps its label: the host's own."""
 INWARD = frozenset({View.RAW_OWNER_ONLY, View.OPERATOR_AUDIT})
-"""Views that see how a turn came about: its source, its tools, everybody who had a part in it."""
+"""Views that see a turn's provenance: its source, its tools, its actors."""
 
 
 def message_redaction(turn: Turn, part: int, view: View, /) -> Reason | None:
-    """Return why `view` does not see a message's text, or None where it does."""
+    """Return why `view` does not see a message's text, or None if it does."""
     gone = _gone(turn, part)
     if gone is not None:
         return gone
@@ -46,12 +46,12 @@ def message_redaction(turn: Turn, part: int, view: View, /) -> Reason | None:
 
 
 def ref_redaction(ref: HostOpaqueRef, view: View, /) -> Reason | None:
-    """Return why `view` does not see a reference, or None where it does."""
+    """Return why `view` does not see a reference, or None if it does."""
     return None if ref.visibility in VISIBLE_REFS[view] else Reason.HOST_REF_VISIBILITY
 
 
 def attribute_redaction(attribute: TurnAttribute, turn: Turn, view: View, /, *, value_bytes: int) -> Reason | None:
-    """Return why `view` does not see an attribute, or None where it does. An erased message's are gone with it."""
+    """Return why `view` does not see an attribute, or None if it does. An erased message's are gone with it."""
     if attribute.part is not None and attribute.part in turn.erased:
         return Reason.RAW_DELETED
     if attribute.visibility not in VISIBLE_REFS[view]:
@@ -72,7 +72,7 @@ def _gone(turn: Turn, part: int) -> Reason | None:
 
 
 def _outward(turn: Turn, part: int, authority: EvidenceAuthority) -> Reason | None:
-    """Return what keeps a text from everybody but the owner and the operator."""
+    """Return why a text is for the owner and the operator alone, if it is."""
     if authority in PRIVATE:
         return Reason.PRIVATE_AUTHORITY
     if authority is EvidenceAuthority.OPERATOR_DIAGNOSTIC:
