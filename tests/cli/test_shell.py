@@ -56,6 +56,7 @@ def test_commands_and_options_are_completed(elytron: CommandLine, typed: str, ex
 
 def test_a_slip_in_a_command_is_told_what_it_comes_near_to(elytron: CommandLine) -> None:
     assert elytron.error("recal", "tea", expect=2)["reason"] == "No such command 'recal'. Did you mean 'recall'?"
+    assert elytron.error("search", "tea", expect=2)["reason"] == "No such command 'search'. Did you mean 'recall'?"
 
 
 def described(command: click.Command, path: str) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,8 @@ from elytron_cli.exit_codes import exit_code
 from elytron_cli.input.options import Group, common, json_choice
 from elytron_cli.terminal.help_page import COMMANDS, page
 
+_OTHER_WORDS = {"search": "recall", "query": "recall", "remember": "add", "delete": "erase", "stats": "inspect"}
+"""What people call a command, by the words of other interfaces."""
 _LISTED = [click.Command(name, help=told) for name, (_, told) in COMMANDS.items()]
 
 
@@ -25,6 +27,9 @@ class Commands(Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command itself, for a call."""
+        meant = _OTHER_WORDS.get(args[0]) if args else None
+        if meant is not None:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
         name, command, rest = super().resolve_command(ctx, args)
         return name, _loaded(name) if name in COMMANDS else command, rest
 

@@ -13,6 +13,8 @@ FAMILIES = {
     "gemma": "<bos> <eos> <start_of_turn> <end_of_turn> <start_of_image> <|turn> <turn|> <unused12>",
     "deepseek": "<｜begin▁of▁sentence｜> <｜User｜> <｜Assistant｜> <｜tool▁calls▁begin｜> </think>",
     "phi and harmony": "<|system|> <|user|> <|assistant|> <|end|> <|start|> <|channel|> <|message|> <|call|>",
+    "exaone": "[|system|] [|user|] [|assistant|] [|endofturn|]",
+    "minimax": "<minimax:tool_call> </minimax:tool_call>",
     "glm": "[gMASK] [sMASK] <sop> <eop> <|observation|> [MASK] [CLS] [SEP]",
     "command r and granite": "<BOS_TOKEN> <EOS_TOKEN> <|START_OF_TURN_TOKEN|> <|CHATBOT_TOKEN|> <|start_of_role|>",
     "internlm and baichuan": "<eoh> <eoa> <eosys> <reserved_106> <TOKENS_UNUSED_1> <|User|>",
