@@ -218,6 +218,7 @@ JOBS_KEPT = 512
 """Jobs that are over and can still be looked at."""
 JOBS_RUN_MAX = 256
 JOB_ATTEMPTS = 8
+JOB_PAYLOAD_CHARS = 4_096
 JOB_LEASE_MS = 10 * 60 * 1000
 JOB_WAIT_MS = 15 * 1000
 JOB_WAIT_MAX_MS = 6 * 3600 * 1000

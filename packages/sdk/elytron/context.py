@@ -43,6 +43,12 @@ class Models:
     """What lets go of models that were opened for this runtime."""
 
 
+Beat = Callable[[], Awaitable[None]]
+"""Renews the lease of a job; raises where another worker has it by now."""
+JobRunner = Callable[[Scope, str, Beat], Awaitable[None]]
+"""Does a job: it is given its scope, its payload, and what keeps it. It may be called again for what it did before."""
+
+
 @dataclass(frozen=True, slots=True)
 class OperationContext:
     """The store and the ports beside it, and what this runtime remembers of them."""
@@ -89,6 +95,8 @@ class OperationContext:
     """Whether each projection leaves an entry in the journal."""
     put_off: set[SpaceId] = field(default_factory=set[SpaceId])
     """Spaces in which this runtime has put something off, or seen that somebody did."""
+    runners: dict[str, JobRunner] = field(default_factory=dict[str, JobRunner])
+    """What does the jobs of further kinds, by kind. A job of a kind that is not here is left to other processes."""
     closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
     """What ends with the runtime, before its store is let go."""
     closing: list[str] = field(default_factory=list[str])

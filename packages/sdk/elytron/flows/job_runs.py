@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from elytron.context import OperationContext
 from elytron.jobs.model_calls import Asker, BudgetReached
@@ -15,7 +16,7 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.admin.maintenance import Extraction, JobRunReport, JobRunRequest, PassStatus
 from elytron_core.errors import ElytronError, StoreError
 from elytron_core.ids import SpaceId
-from elytron_core.planes.admin.jobs import NOTHING, Job, JobId, Pass, Spent
+from elytron_core.planes.admin.jobs import MAINTENANCE, NOTHING, Job, JobId, Pass, Spent
 from elytron_core.policy.maintenance import job_states
 
 NO_MODEL = "no_language_model"
@@ -91,6 +92,24 @@ _Ending = Callable[[Job], Job]
 
 async def _perform(ctx: OperationContext, held: _Held, job: Job) -> _Ending:
     """Do what is left of the job, and return how it ended. Raises LeaseLost, StoreError."""
+    try:
+        if job.kind == MAINTENANCE:
+            return await _maintained(ctx, held, job)
+        await ctx.runners[job.kind](job.scope(held.space), job.payload, partial(_beat, ctx, held))
+    except StoreError:
+        raise
+    except ElytronError as error:
+        return _failed(ctx, error.key, retryable=error.retryable)
+    return lambda job: job_states.succeeded(job, at=ctx.clock.now())
+
+
+async def _beat(ctx: OperationContext, held: _Held) -> None:
+    """Count the lease from now on."""
+    await _step(ctx, held, lambda job: job_states.renewed(job, at=ctx.clock.now()))
+
+
+async def _maintained(ctx: OperationContext, held: _Held, job: Job) -> _Ending:
+    """Do the passes that are left."""
     language = ctx.models.language
     now = ctx.clock.now()
     if language is None:
@@ -100,10 +119,6 @@ async def _perform(ctx: OperationContext, held: _Held, job: Job) -> _Ending:
     if record is None:
         raise LeaseLost  # the space was erased, and the job with it
     scope = job.scope(held.space)
-
-    async def beat() -> None:
-        await _step(ctx, held, lambda job: job_states.renewed(job, at=ctx.clock.now()))
-
     work = Work(
         ctx=ctx,
         scope=scope,
@@ -112,7 +127,7 @@ async def _perform(ctx: OperationContext, held: _Held, job: Job) -> _Ending:
         extraction=Extraction.AUTO,
         asker=Asker(ctx, held.space, language),
         leaves_refused=True,
-        beat=beat,
+        beat=partial(_beat, ctx, held),
     )
     failure = ""
     try:
@@ -131,10 +146,6 @@ async def _perform(ctx: OperationContext, held: _Held, job: Job) -> _Ending:
     except BudgetReached:
         until = job_states.next_day(ctx.clock.now())
         return lambda job: job_states.blocked(job, at=ctx.clock.now(), until=until, error=BUDGET_REACHED)
-    except StoreError:
-        raise
-    except ElytronError as error:
-        return _failed(ctx, error.key, retryable=error.retryable)
     if failure:
         return _failed(ctx, failure, retryable=False)
     return lambda job: job_states.succeeded(job, at=ctx.clock.now())

@@ -91,6 +91,33 @@ async def enqueue(ctx: OperationContext, scope: Scope, turns: Sequence[int], /) 
     return known
 
 
+async def schedule(
+    ctx: OperationContext, scope: Scope, kind: str, name: str, payload: str, /, *, due_at: Instant
+) -> KnownJob | None:
+    """Return the job of `kind` and `name`, made now if there is none; None where the queue is full.
+
+    From `due_at` on, one worker that has a runner of `kind` does it (see `OperationContext.runners`). The same name
+    asks for the same job, whatever became of it.
+    """
+
+    async def plan(record: SpaceRecord) -> Settled[KnownJob | None]:
+        job_id = JobId(record.tag("job", kind, name))
+        known, revision = await _job(ctx, scope.space, job_id)
+        if known is not None:
+            return Settled(KnownJob(job_id, known))
+        book = await _book(ctx, scope.space, record)
+        if not job_states.has_room(book.queue):
+            return Settled(None)
+        fresh = _new(scope, (), ctx.clock.now())
+        made = KnownJob(job_id, fresh.model_copy(update={"kind": kind, "payload": payload, "due_at": due_at}))
+        return Settled(made, *await _written(ctx, scope.space, book, made, revision))
+
+    known, _ = await settle(ctx, scope.space, plan)
+    if known is not None:
+        ctx.put_off.add(scope.space)
+    return known
+
+
 async def claim(ctx: OperationContext, space: SpaceId, holder: str, /, *, only: JobId | None = None) -> KnownJob | None:
     """Return the next job that is due, or the one named, leased to `holder`; None where there is none to take.
 
@@ -100,7 +127,8 @@ async def claim(ctx: OperationContext, space: SpaceId, holder: str, /, *, only: 
     async def plan(record: SpaceRecord) -> Settled[KnownJob | None]:
         book = await _book(ctx, space, record)
         now = ctx.clock.now()
-        entry = job_states.claimable(_narrowed(book.queue, only), now)
+        kinds = {jobs.MAINTENANCE, *ctx.runners}
+        entry = job_states.claimable(_narrowed(book.queue, only), now, kinds)
         job, revision = await _job(ctx, space, entry.id) if entry is not None else (None, 0)
         if entry is None or job is None:
             return Settled(None)
@@ -143,6 +171,7 @@ def view(known: KnownJob, /) -> JobView:
     job = known.job
     return JobView(
         id=known.id,
+        kind=job.kind,
         state=job.state,
         channel=job.channel,
         conversation=job.conversation,
@@ -181,7 +210,9 @@ async def _written(
 ) -> tuple[Changes, dict[Ref, int]]:
     """Return the changes that write the job and the queue that knows it, and the jobs long over that go."""
     tag = book.record.conversation_tag(ConversationKey(known.job.channel, known.job.conversation))
-    entry = QueuedJob(id=known.id, conversation=tag, state=known.job.state, due_at=known.job.due_at)
+    entry = QueuedJob(
+        id=known.id, conversation=tag, state=known.job.state, due_at=known.job.due_at, kind=known.job.kind
+    )
     queue, let_go = job_states.listed(book.queue, entry)
     changes = Changes(book.record)
     changes.put(_ref(known.id), known.job, expects=revision, action=Action.MAINTENANCE)

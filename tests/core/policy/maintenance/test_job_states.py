@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import ConversationTag
-from elytron_core.planes.admin.jobs import Job, JobId, JobState, Queue, QueuedJob
+from elytron_core.planes.admin.jobs import MAINTENANCE, Job, JobId, JobState, Queue, QueuedJob
 from elytron_core.policy.maintenance import job_states
 
 NOW = Instant(1_767_225_600_000)
 HERE = ConversationTag("aa")
 THERE = ConversationTag("bb")
+KINDS = {MAINTENANCE}
 
 
 def job(**changes: object) -> Job:
@@ -26,19 +27,19 @@ def queued(name: str, *, at: int = 0, state: JobState = JobState.PENDING, tag: C
 
 def test_the_oldest_job_that_is_due_is_taken_first() -> None:
     queue = Queue(active=(queued("1", at=5), queued("2"), queued("3", tag=THERE)))
-    assert job_states.claimable(queue, NOW) == queue.active[1]
-    assert job_states.claimable(Queue(active=(queued("1", at=5),)), NOW) is None
+    assert job_states.claimable(queue, NOW, KINDS) == queue.active[1]
+    assert job_states.claimable(Queue(active=(queued("1", at=5),)), NOW, KINDS) is None
 
 
 def test_two_jobs_of_one_conversation_are_never_under_way_together() -> None:
     held = queued("1", at=1, state=JobState.LEASED)
-    assert job_states.claimable(Queue(active=(held, queued("2"))), NOW) is None
-    assert job_states.claimable(Queue(active=(held, queued("2", tag=THERE))), NOW) == queued("2", tag=THERE)
+    assert job_states.claimable(Queue(active=(held, queued("2"))), NOW, KINDS) is None
+    assert job_states.claimable(Queue(active=(held, queued("2", tag=THERE))), NOW, KINDS) == queued("2", tag=THERE)
 
 
 def test_a_lease_that_has_ended_frees_the_job() -> None:
     held = queued("1", state=JobState.LEASED)
-    assert job_states.claimable(Queue(active=(held,)), NOW) == held
+    assert job_states.claimable(Queue(active=(held,)), NOW, KINDS) == held
 
 
 def test_a_taken_job_is_held_by_one_name_until_its_lease_ends() -> None:

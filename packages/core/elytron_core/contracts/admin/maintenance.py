@@ -14,7 +14,7 @@ from elytron_core.contracts.modes import ModeInput
 from elytron_core.contracts.scope_fields import PageLimit, ScopedRequest
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
-from elytron_core.planes.admin.jobs import NOTHING, JobId, JobState, Pass, Spent
+from elytron_core.planes.admin.jobs import MAINTENANCE, NOTHING, JobId, JobState, Pass, Spent
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.knowledge import procedural
 from elytron_core.scope import Name
@@ -175,6 +175,8 @@ class JobView(Value):
     """A job as people see it: no word of what was said."""
 
     id: JobId
+    kind: str = MAINTENANCE
+    """What is done: maintenance of turns, or what a runner of the host does."""
     state: JobState
     channel: str
     conversation: str

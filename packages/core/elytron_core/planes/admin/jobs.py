@@ -23,6 +23,9 @@ OF_A_SPACE = (JOBS, QUEUE, MAINTAINED, SPENDING)
 KEY = "0"
 """The key of the one queue and of the one book of spending that a space has."""
 
+MAINTENANCE = "maintenance"
+"""The kind of the jobs that maintain turns."""
+
 JobId = NewType("JobId", str)
 
 
@@ -99,7 +102,10 @@ class Lease(Value):
 
 
 class Job(Value):
-    """Maintenance of some turns of one conversation. `done` are the passes that stand already."""
+    """Work of one kind that belongs to a conversation: maintenance of some of its turns, or what a host's runner does.
+
+    `done` are the passes of maintenance that stand already.
+    """
 
     channel: Name
     conversation: Name
@@ -107,7 +113,7 @@ class Job(Value):
     agent: Name | None = None
     app: Name | None = None
     project: Name | None = None
-    turns: Annotated[tuple[int, ...], Field(max_length=limits.MAINTAIN_TURNS)]
+    turns: Annotated[tuple[int, ...], Field(max_length=limits.MAINTAIN_TURNS)] = ()
     passes: tuple[Pass, ...] = tuple(Pass)
     state: JobState = JobState.PENDING
     made_at: Instant
@@ -119,6 +125,9 @@ class Job(Value):
     error: str = ""
     """The key of the error that the last attempt ended with."""
     spent: Spent = NOTHING
+    kind: Name = MAINTENANCE
+    payload: Annotated[str, Field(max_length=limits.JOB_PAYLOAD_CHARS)] = ""
+    """What the runner of another kind is given: ids and numbers, never words."""
 
     def scope(self, space: Space, /) -> Scope:
         """Return where the job's turns were said, in `space`."""
@@ -141,6 +150,7 @@ class QueuedJob(Value):
     state: JobState
     due_at: Instant
     """When it may next be taken: for a leased one, when its lease ends."""
+    kind: Name = MAINTENANCE
 
 
 class Queue(Value):

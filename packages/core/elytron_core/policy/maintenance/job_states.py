@@ -4,25 +4,28 @@ Every step is a pure function of the queue, the job and the time; the store's re
 that plan the same step only one takes it.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import ConversationTag
-from elytron_core.planes.admin.jobs import Job, JobId, JobState, Lease, Queue, QueuedJob
+from elytron_core.planes.admin.jobs import MAINTENANCE, Job, JobId, JobState, Lease, Queue, QueuedJob
 
 NEVER_ENDED: Final = "never_ended"
 
 
-def claimable(queue: Queue, now: Instant, /) -> QueuedJob | None:
-    """Return the job to take next, or None: due, oldest first, and no other of its conversation under way."""
+def claimable(queue: Queue, now: Instant, kinds: Collection[str], /) -> QueuedJob | None:
+    """Return the job of `kinds` to take next: due, oldest first, and no other of its conversation under way."""
     busy = {job.conversation for job in queue.active if job.state is JobState.LEASED and job.due_at > now}
-    return next((job for job in queue.active if job.due_at <= now and job.conversation not in busy), None)
+    free = (job for job in queue.active if job.kind in kinds and job.conversation not in busy)
+    return next((job for job in free if job.due_at <= now), None)
 
 
 def joinable(queue: Queue, conversation: ConversationTag, /) -> QueuedJob | None:
     """Return the job of a conversation that has not been taken yet, to which more turns can be added."""
-    return next((job for job in queue.active if _waits(job) and job.conversation == conversation), None)
+    waiting = (job for job in queue.active if job.kind == MAINTENANCE and _waits(job))
+    return next((job for job in waiting if job.conversation == conversation), None)
 
 
 def has_room(queue: Queue, /) -> bool:

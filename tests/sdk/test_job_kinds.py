@@ -1,0 +1,132 @@
+"""Jobs of a host's own kinds: due at a time, leased to one worker, tried again, given up; over every engine."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+import elytron
+from elytron import MemoryRuntime
+from elytron.context import Beat
+from elytron.jobs.queue import claim, schedule
+from elytron_core import limits
+from elytron_core.clock import FrozenClock, Instant
+from elytron_core.errors import InvalidInput, StoreUnavailable, Unreachable
+from elytron_core.planes.admin.jobs import JobState
+from elytron_core.scope import Scope
+from elytron_store.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+SCOPE = Scope(space="ada", conversation="plans")
+Opened = Callable[[], Awaitable[MemoryRuntime]]
+
+
+@pytest.fixture(params=["memory", "file", "sqlite"])
+async def opened(request: pytest.FixtureRequest, tmp_path: Path, clock: FrozenClock) -> AsyncIterator[Opened]:
+    """Open one store again and again, as several processes do."""
+    shared = MemoryStore()
+    urls = {"file": f"file://{tmp_path}/store", "sqlite": f"sqlite:///{tmp_path}/store.db"}
+    async with AsyncExitStack() as stack:
+
+        async def once() -> MemoryRuntime:
+            there = urls.get(request.param, shared)
+            return await stack.enter_async_context(elytron.open(there, scope=SCOPE, clock=clock))
+
+        yield once
+
+
+class Notes:
+    """A runner that notes what it was given, and fails as often as it is told."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.payloads: list[str] = []
+        self._failures = [*failures]
+
+    async def __call__(self, _scope: Scope, payload: str, beat: Beat, /) -> None:
+        await beat()
+        self.payloads.append(payload)
+        if self._failures:
+            raise self._failures.pop(0)
+
+
+async def put_off(memory: MemoryRuntime, name: str = "one", *, after_ms: int = 0) -> None:
+    """Schedule a job of the kind "remind"."""
+    due_at = Instant(memory.context.clock.now() + after_ms)
+    assert await schedule(memory.context, SCOPE, "remind", name, name, due_at=due_at) is not None
+
+
+async def test_a_job_is_done_when_it_is_due_and_once(opened: Opened, clock: FrozenClock) -> None:
+    memory, notes = await opened(), Notes()
+    memory.context.runners["remind"] = notes
+    await put_off(memory, after_ms=1_000)
+    await put_off(memory, after_ms=1_000)
+    assert (await memory.run_jobs()).jobs == ()
+    clock.advance(1_000)
+    (done,) = (await memory.run_jobs()).jobs
+    assert (done.kind, done.state, notes.payloads) == ("remind", JobState.SUCCEEDED, ["one"])
+    assert (await memory.run_jobs()).jobs == ()
+
+
+async def test_a_job_is_left_to_a_process_that_has_its_runner(opened: Opened) -> None:
+    without, notes = await opened(), Notes()
+    await put_off(without)
+    assert (await without.run_jobs()).jobs == ()
+    able = await opened()
+    able.context.runners["remind"] = notes
+    assert len((await able.run_jobs()).jobs) == 1
+
+
+async def test_a_leased_job_is_taken_by_another_when_the_lease_ends(opened: Opened, clock: FrozenClock) -> None:
+    killed, notes = await opened(), Notes()
+    killed.context.runners["remind"] = notes
+    await put_off(killed)
+    assert await claim(killed.context, SCOPE.space, "killed") is not None
+    other = await opened()
+    other.context.runners["remind"] = notes
+    assert (await other.run_jobs()).jobs == ()
+    clock.advance(limits.JOB_LEASE_MS)
+    (done,) = (await other.run_jobs()).jobs
+    assert (done.state, done.attempts, notes.payloads) == (JobState.SUCCEEDED, 2, ["one"])
+
+
+async def test_a_failure_that_may_pass_is_tried_again_later(opened: Opened, clock: FrozenClock) -> None:
+    memory, notes = await opened(), Notes(Unreachable("nothing answers"))
+    memory.context.runners["remind"] = notes
+    await put_off(memory)
+    (waiting,) = (await memory.run_jobs()).jobs
+    assert (waiting.state, waiting.error) == (JobState.RETRY_WAITING, Unreachable.key)
+    clock.advance(limits.JOB_WAIT_MAX_MS)
+    (done,) = (await memory.run_jobs()).jobs
+    assert (done.state, notes.payloads) == (JobState.SUCCEEDED, ["one", "one"])
+
+
+async def test_a_failure_for_good_ends_in_the_dead_letters(opened: Opened) -> None:
+    memory = await opened()
+    memory.context.runners["remind"] = Notes(InvalidInput(field="to", problem="is nobody"))
+    await put_off(memory)
+    (job,) = (await memory.run_jobs()).jobs
+    assert (job.state, job.error) == (JobState.DEAD_LETTER, "invalid_input")
+
+
+async def test_a_store_that_is_away_leaves_the_job_leased(opened: Opened) -> None:
+    memory = await opened()
+    memory.context.runners["remind"] = Notes(StoreUnavailable("the store is away"))
+    await put_off(memory)
+    with pytest.raises(StoreUnavailable):
+        await memory.run_jobs()
+    assert [job.state for job in (await memory.list_jobs()).jobs] == [JobState.LEASED]
+
+
+async def test_turns_do_not_join_a_job_of_another_kind(opened: Opened) -> None:
+    memory = await opened()
+    await put_off(memory)
+    await put_off(memory, "two")
+    assert [job.turns for job in (await memory.list_jobs()).jobs] == [0, 0]
+
+
+async def test_a_full_queue_takes_no_more(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "JOBS_ACTIVE", 1)
+    memory = await opened()
+    await put_off(memory)
+    assert await schedule(memory.context, SCOPE, "remind", "two", "", due_at=memory.context.clock.now()) is None
