@@ -109,6 +109,18 @@ async def test_hygiene_trims_the_evidence_of_facts_that_were_kept_with_more(memo
     assert not (await repair(memory)).fail_closed
 
 
+async def test_damage_of_a_link_names_the_evidence_as_people_read_it(memory: elytron.MemoryRuntime) -> None:
+    place = str((await commit(memory)).turn_id)
+    gone = TurnId(place[:-1] + "8")
+    await put(memory, DERIVED_REFS, f"{gone}.{KEY}", derived(gone).to_bytes())
+    await put(memory, DERIVED_REFS, f"{place}.{KEY}", derived(place, message_id=f"{place}#7").to_bytes())
+    found = {issue.kind: issue.derived_ref for issue in (await repair(memory)).issues}
+    assert {kind: ref.citation for kind, ref in found.items() if ref is not None} == {
+        Kind.MISSING_SOURCE_TURN: f"transcript:ada/web/support#turn={gone}",
+        Kind.MISSING_SOURCE_MESSAGE: f"transcript:ada/web/support#turn={place}#message={place}#7",
+    }
+
+
 async def test_each_kind_of_damage_is_found(memory: elytron.MemoryRuntime) -> None:
     place = str((await commit(memory)).turn_id)
     gone = TurnId(place[:-1] + "8")

@@ -1,0 +1,77 @@
+"""Which version of a record follows which, and which earlier ones are kept, to the last byte."""
+
+from functools import partial
+
+import pytest
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.planes.knowledge.long_term import Privacy
+from elytron_core.planes.knowledge.records import Record, RecordVersion
+from elytron_core.policy.admission import record_versions
+
+put = partial(record_versions.put, namespace=("notes",), key="theme", text="", privacy=Privacy.SHARED, expires_at=None)
+
+
+def of(*values: str) -> Record:
+    """Return a record that was given `values`, one after the other."""
+    known: Record | None = None
+    for at, value in enumerate(values, start=1):
+        known = put(known, value=value, at=Instant(at))
+    assert known is not None
+    return known
+
+
+def kept(record: Record) -> list[object]:
+    return [version.value for version in record_versions.history(record)]
+
+
+def test_a_history_that_fills_its_bytes_to_the_last_keeps_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    earlier = sum(len(version.to_bytes()) for version in of("a", "b", "c").earlier)
+    whole = earlier + len(record_versions.history(of("a", "b", "c"))[-1].to_bytes())
+    monkeypatch.setattr(limits, "RECORD_HISTORY_BYTES", whole)
+    assert kept(of("a", "b", "c", "d")) == ["a", "b", "c", "d"]
+    monkeypatch.setattr(limits, "RECORD_HISTORY_BYTES", whole - 1)
+    assert kept(of("a", "b", "c", "d")) == ["b", "c", "d"]
+
+
+def test_a_version_that_is_larger_than_the_bound_hides_all_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "RECORD_HISTORY_BYTES", 200)
+    assert kept(of("a", "x" * 300, "b", "c")) == ["b", "c"]
+
+
+def test_as_many_versions_as_the_bound_are_kept_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "RECORD_VERSIONS", 3)
+    assert kept(of("a", "b", "c", "d")) == ["a", "b", "c", "d"]
+    assert kept(of("a", "b", "c", "d", "e")) == ["b", "c", "d", "e"]
+
+
+def test_what_says_the_same_is_no_version_unless_it_was_deleted() -> None:
+    known = of("a")
+    assert put(known, value="a", at=Instant(9)) is known
+    gone = record_versions.deleted(known, at=Instant(5))
+    again = put(gone, value="a", at=Instant(9))
+    assert (again.version, again.created_at, again.deleted) == (3, 9, False)
+    assert record_versions.history(again)[1] == RecordVersion(version=2, at=Instant(5), deleted=True)
+
+
+def test_a_put_over_a_forgotten_record_begins_anew_and_keeps_its_versions() -> None:
+    forgotten = of("a", "b").model_copy(update={"forgotten_at": Instant(5)})
+    again = put(forgotten, value="b", at=Instant(9))
+    assert (again.version, again.created_at, again.forgotten_at) == (3, 9, None)
+    assert kept(again) == ["a", "b", "b"]
+    assert put(of("a", "b"), value="c", at=Instant(9)).created_at == 1
+
+
+def test_at_its_last_moment_a_record_has_expired_and_leaves_no_history() -> None:
+    known = of("a").model_copy(update={"expires_at": Instant(5)})
+    assert put(known, value="b", at=Instant(4)).earlier != ()
+    begun = put(known, value="b", at=Instant(5))
+    assert (begun.version, begun.earlier, begun.created_at) == (2, (), 5)
+
+
+def test_what_was_only_forgotten_is_shown_again_as_the_same_version() -> None:
+    known = of("a")
+    assert record_versions.shown_again(known.model_copy(update={"forgotten_at": Instant(5)})) == known
+    back = record_versions.shown_again(record_versions.deleted(known, at=Instant(5)))
+    assert (back.version, back.deleted, back.forgotten_at, kept(back)) == (3, False, None, ["a", None, "a"])
