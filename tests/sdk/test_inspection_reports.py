@@ -45,7 +45,11 @@ async def test_an_inspection_tells_of_capabilities_lifecycle_skills_and_tools(tm
     assert all(one.reason for one in report.lifecycle if not one.admitted)
     assert (report.runtime_skills.total, report.runtime_skills.recallable) == (1, 1)
     assert [(skill.name, report.agent_skills.resources) for skill in report.agent_skills.skills] == [("pdf", 1)]
-    assert (report.agent_tools.registries, report.agent_tools.tools, report.agent_tools.governed_experiences) == (1, 2, 1)
+    assert (report.agent_tools.registries, report.agent_tools.tools, report.agent_tools.governed_experiences) == (
+        1,
+        2,
+        1,
+    )
     assert report.projection is not None
     assert len(report.projection.system_memory_block) <= 900
 

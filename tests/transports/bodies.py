@@ -92,6 +92,11 @@ BODIES: dict[str, Body] = {
             "expect": {"space": "${space} copied", "changed": True, "imported": {"turns": 1}},
         },
     ],
+    "compact_journal": [
+        TEA,
+        {"op": "erase", "request": {"ids": ["${turn}"]}},
+        {"op": "compact_journal", "expect": {"space": "${space}", "removed": 2, "changed": True, "sequence": 5}},
+    ],
     "keep_erasures": [
         TEA,
         {"op": "erase", "request": {"ids": ["${turn}"]}},

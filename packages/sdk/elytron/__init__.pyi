@@ -14,6 +14,8 @@ from elytron_core.contracts.admin.archive import MemoryImportReport as MemoryImp
 from elytron_core.contracts.admin.archive import MemoryImportRequest as MemoryImportRequest
 from elytron_core.contracts.admin.archive import MemorySpaceExportReport as MemorySpaceExportReport
 from elytron_core.contracts.admin.archive import MemorySpaceExportRequest as MemorySpaceExportRequest
+from elytron_core.contracts.admin.compaction import JournalCompactReport as JournalCompactReport
+from elytron_core.contracts.admin.compaction import JournalCompactRequest as JournalCompactRequest
 from elytron_core.contracts.admin.embedding import EmbeddingOutcome as EmbeddingOutcome
 from elytron_core.contracts.admin.embedding import MemoryEmbedReport as MemoryEmbedReport
 from elytron_core.contracts.admin.embedding import MemoryEmbedRequest as MemoryEmbedRequest

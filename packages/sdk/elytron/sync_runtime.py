@@ -132,6 +132,7 @@ class BlockingMemory(Generic[FaceT]):
     import_archive = blocking(MemoryFace.import_archive)
     keep_erasures = blocking(MemoryFace.keep_erasures)
     apply_erasures = blocking(MemoryFace.apply_erasures)
+    compact_journal = blocking(MemoryFace.compact_journal)
     embed = blocking(MemoryFace.embed)
     switch_model = blocking(MemoryFace.switch_model)
     recover = blocking(MemoryFace.recover)

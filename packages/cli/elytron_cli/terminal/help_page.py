@@ -37,6 +37,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Keep in order": {
         "maintain": ("admin.maintain:maintain", "Maintain memory now: facts, summary, notes, skills."),
+        "compact": ("admin.maintain:compact", "Leave one journal entry for each run that tells of nothing."),
         "jobs": ("admin.jobs:jobs", "See and do what was put off."),
         "model": ("model:model", "Add, list, remove and switch the models that compare meanings."),
     },

@@ -1,7 +1,7 @@
 """The calls after a reply: finalize, maintain, the queue of what was put off, and the vectors of a space."""
 
 from elytron.api.base import Face
-from elytron_core.contracts.admin import embedding, maintenance
+from elytron_core.contracts.admin import compaction, embedding, maintenance
 
 
 class MaintenanceFace(Face):
@@ -38,6 +38,12 @@ class MaintenanceFace(Face):
         if isinstance(request, str):
             request = maintenance.JobCancelRequest(id=request)
         return await self.operate(request, maintenance.JobReport)
+
+    async def compact_journal(
+        self, request: compaction.JournalCompactRequest | None = None, /
+    ) -> compaction.JournalCompactReport:
+        """Leave one journal entry for each run of entries that tell of nothing; bounded stores do so by themselves."""
+        return await self.operate(request or compaction.JournalCompactRequest(), compaction.JournalCompactReport)
 
     async def embed(self, request: embedding.MemoryEmbedRequest | None = None, /) -> embedding.MemoryEmbedReport:
         """Make vectors of what has none; a runtime with an embedder does so by itself after writes."""

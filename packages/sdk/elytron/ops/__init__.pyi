@@ -7,6 +7,7 @@ from elytron.ops.admin.erasures import keep_erasures as keep_erasures
 from elytron.ops.admin.inspection import inspect as inspect
 from elytron.ops.admin.inspection import replay as replay
 from elytron.ops.admin.maintenance import cancel_job as cancel_job
+from elytron.ops.admin.maintenance import compact_journal as compact_journal
 from elytron.ops.admin.maintenance import list_jobs as list_jobs
 from elytron.ops.admin.maintenance import retry_job as retry_job
 from elytron.ops.admin.platform import capabilities as capabilities

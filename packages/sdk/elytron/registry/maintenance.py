@@ -1,8 +1,8 @@
 """The operations after a reply: finalize, maintain, and the queue of what was put off."""
 
 from elytron import flows, ops
-from elytron.registry.operation import AnyOperation, Operation, Repeat
-from elytron_core.contracts.admin import maintenance
+from elytron.registry.operation import AnyOperation, Operation, Repeat, Role
+from elytron_core.contracts.admin import compaction, maintenance
 
 MAINTAINING: tuple[AnyOperation, ...] = (
     Operation("finalize_turn_and_maintain", maintenance.MemoryFinalizeTurnRequest, maintenance.MemoryFinalizeTurnReport,
@@ -18,4 +18,8 @@ MAINTAINING: tuple[AnyOperation, ...] = (
               "Let a job be tried again at once.", mutates=True, repeat=Repeat.RECEIPT),
     Operation("cancel_job", maintenance.JobCancelRequest, maintenance.JobReport, lambda: ops.cancel_job,
               "Give a job up.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("compact_journal", compaction.JournalCompactRequest, compaction.JournalCompactReport,
+              lambda: ops.compact_journal,
+              "Leave one journal entry for each run of entries that tell of nothing any more.", mutates=True,
+              role=Role.OPERATOR, repeat=Repeat.RECEIPT),
 )  # fmt: skip

@@ -14,6 +14,7 @@ from elytron_cli.terminal.confirmation import confirm
 from elytron_cli.terminal.output import Output
 from elytron_cli.terminal.progress import Bar
 from elytron_core import limits
+from elytron_core.contracts.admin.compaction import JournalCompactReport, JournalCompactRequest
 from elytron_core.contracts.admin.maintenance import Extraction, MemoryMaintainRequest, MemoryMaintenanceReport
 from elytron_core.planes.admin.jobs import Pass
 
@@ -74,6 +75,22 @@ def maintain(
         out.report(report, lambda console: jobs.maintained(console, report))
         if not report.turns:
             await _hint(session, out, request, report)
+
+    return run(work)
+
+
+@command("compact")
+@common
+def compact() -> int | None:
+    """Leave one journal entry for each run of entries that tell of nothing any more; memories stay as they are.
+
+    A bounded store does so by itself. The names of what was erased go: `elytron erasures keep` comes before.
+    """
+
+    async def work(session: Session, out: Output) -> None:
+        report = await session.call(JournalCompactRequest(), JournalCompactReport)
+        told = f"{report.removed} entries are gone; the journal ends at {report.sequence} as before"
+        out.report(report, lambda console: console.print(told if report.changed else "nothing to compact"))
 
     return run(work)
 

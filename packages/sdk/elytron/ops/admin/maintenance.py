@@ -3,6 +3,8 @@
 from elytron.context import OperationContext
 from elytron.jobs.model_calls import spent_on
 from elytron.jobs.queue import Step, move, read_jobs, read_queue, view, work_of
+from elytron.journal.compaction import compact
+from elytron_core.contracts.admin.compaction import JournalCompactReport, JournalCompactRequest
 from elytron_core.contracts.admin.maintenance import (
     JobCancelRequest,
     JobListReport,
@@ -67,3 +69,12 @@ async def _moved(ctx: OperationContext, space: SpaceId, name: str, step: Step) -
 
     known = await move(ctx, space, JobId(name), watched)
     return JobReport(space=space, job=view(known), changed=changed)
+
+
+async def compact_journal(ctx: OperationContext, request: JournalCompactRequest, /) -> JournalCompactReport:
+    """Leave one entry for each run that tells of nothing. Raises Conflict where somebody compacts it meanwhile."""
+    space = ctx.scope_of(request).space
+    removed = await compact(ctx.store, space)
+    record = await ctx.spaces.find(space)
+    sequence = (await ctx.folds.current(space)).watermark if record is not None else 0
+    return JournalCompactReport(space=space, removed=removed, changed=removed > 0, sequence=sequence)
