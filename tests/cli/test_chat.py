@@ -162,3 +162,19 @@ def test_an_interrupt_ends_the_turn_and_not_the_chat(tmp_path: Path, environment
         out, _ = process.communicate("Good morning!\n", timeout=WAIT_S)
     assert process.returncode == 0
     assert "Good morning." in out
+
+
+SAMPLE = Path(__file__).parents[1] / "agent/agent_file/samples/voyager.af"
+
+
+def test_an_agent_file_is_taken_in_written_again_and_its_agent_deleted(elytron: CommandLine, tmp_path: Path) -> None:
+    assert elytron("--no-json", "agent", "import", str(SAMPLE)).stdout.count("Voyager") >= 2
+    assert elytron.json("agent", "import", str(SAMPLE), "--name", "copy")["blocks"] == 4
+    written = tmp_path / "copy.af"
+    assert "blocks" in elytron("--no-json", "agent", "export", "copy", str(written)).stdout
+    assert json.loads(written.read_text())["agents"][0]["name"] == "Voyager"
+    assert elytron.error("agent", "export", "copy", str(written), expect=2)["key"] == "invalid_input"
+    assert elytron.json("agent", "export", "copy", str(written), "--force")["messages"] == 6
+    assert elytron.json("agent", "delete", "copy", "--dry-run")["dry_run"]
+    assert "erased" in elytron("--no-json", "agent", "delete", "copy", "--yes").stdout
+    assert elytron.error("agent", "delete", "copy", "--yes", expect=3)["key"] == "not_found"

@@ -27,7 +27,7 @@ from elytron_core.ports.chat import (
     Tool,
     ToolChoice,
 )
-from elytron_models import ModelClient, address_of, ask, error_of
+from elytron_models import ModelClient, Structuring, address_of, ask, error_of
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-test-canary-4f9c2d71"
@@ -289,3 +289,42 @@ def test_a_client_serves_one_loop_after_another() -> None:
         client = ModelClient(address_of(f"chat:m@{server.url}"))
         for _ in range(2):
             assert asyncio.run(events_of(client))[-1] == Finished(reason=FinishReason.STOP)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "path", "left_out"),
+    [
+        ("messages", "/v1/messages/count_tokens", {"stream", "max_tokens"}),
+        ("responses", "/v1/responses/input_tokens", {"stream", "store", "include", "max_output_tokens"}),
+    ],
+)
+async def test_a_server_that_counts_is_asked_for_the_tokens_of_a_request(
+    dialect: str, path: str, left_out: set[str]
+) -> None:
+    counted = Sent((b'{"input_tokens": 42}',), media_type="application/json")
+    async with client_of(dialect, counted, good(dialect)) as (client, server):
+        assert await client.count(hello()) == 42
+        await events_of(client)
+    asked, streamed = server.asked
+    assert asked.path == path
+    assert asked.body == {name: part for name, part in streamed.body.items() if name not in left_out}
+
+
+async def test_a_server_that_does_not_count_is_asked_once_and_one_that_is_busy_again() -> None:
+    async with client_of("messages", refusal(503, "busy"), refusal(404, "no such path")) as (client, server):
+        assert [await client.count(hello()) for _ in range(3)] == [None, None, None]
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("dialect", ["chat", "ollama"])
+async def test_a_family_that_counts_nothing_is_not_asked(dialect: str) -> None:
+    async with client_of(dialect, good(dialect)) as (client, server):
+        assert await client.count(hello()) is None
+    assert server.asked == []
+
+
+async def test_a_count_tells_the_shape_as_a_request_does() -> None:
+    counted = Sent((b'{"input_tokens": 0}',), media_type="application/json")
+    async with client_of("messages", counted, structuring=Structuring.PROMPT) as (client, server):
+        assert await client.count(hello().model_copy(update={"answer_schema": "{}"})) is None
+    assert "JSON" in json.dumps(server.asked[0].body)

@@ -1,3 +1,8 @@
+from elytron_agent.agent_file.document import AgentFile as AgentFile
+from elytron_agent.agent_file.document import read_agent_file as read_agent_file
+from elytron_agent.agent_file.exporter import export_agent_file as export_agent_file
+from elytron_agent.agent_file.importer import AgentImport as AgentImport
+from elytron_agent.agent_file.importer import import_agent_file as import_agent_file
 from elytron_agent.blocks.archive import Archive as Archive
 from elytron_agent.blocks.block import Block as Block
 from elytron_agent.blocks.block import BlockDraft as BlockDraft
@@ -24,6 +29,8 @@ from elytron_agent.hooks.tree.memory_tree import MemoryTree as MemoryTree
 from elytron_agent.hooks.turn_hooks import HookedTurn as HookedTurn
 from elytron_agent.hooks.turn_hooks import TurnHooks as TurnHooks
 from elytron_agent.loop.agent import Agent as Agent
+from elytron_agent.loop.removal import AgentRemoval as AgentRemoval
+from elytron_agent.loop.removal import delete_agent as delete_agent
 from elytron_agent.loop.tools.subagents import Creator as Creator
 from elytron_agent.loop.tools.subagents import MemoryMode as MemoryMode
 from elytron_agent.loop.tools.subagents import Subagent as Subagent

@@ -78,3 +78,15 @@ TREE_ABSTRACT_WORDS = 200
 TREE_SAMPLES = 20
 TREE_TURNS = 1_000
 """Of a conversation, the last turns that stand in it."""
+
+# Agent files
+FILE_BYTES = 64 * 1024 * 1024
+FILE_AGENTS, FILE_ELEMENTS, FILE_MESSAGES = 50, 2_000, 20_000
+"""Of one file: its agents, the elements of each list, and the messages of each agent."""
+FILE_DEPTH = 28
+"""So deep a file's parts may be nested, so that each fits into a record."""
+FILE_BATCH = 200
+"""Turns that are written at once when a file is imported."""
+FILE_BATCH_CHARS = 1_000_000
+FILE_PIECE_CHARS = 12_000
+"""Of a message in one item of its turn."""

@@ -24,6 +24,7 @@ from elytron_core.ports.chat import (
 from elytron_models.address import ModelAddress, address_of, checked_key, key_of
 from elytron_models.dialect import EVENT_STREAM, JSON_LINES, Dialect, Target
 from elytron_models.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES
+from elytron_models.fields import count
 from elytron_models.server import ModelServer, Pause, chunks_of
 from elytron_models.structured_answer import told_schema
 
@@ -84,6 +85,7 @@ class ModelClient:
         self._dialect = DIALECTS[address.vendor.dialect]
         self._target = Target(address.model, address.issuer, address.is_official, context_tokens)
         self._structuring = structuring
+        self._counts_nothing = False
         self._server = ModelServer(
             address.url,
             headers={"Accept": self._dialect.media_type, **self._dialect.headers(checked_key(key, field="key"))},
@@ -130,6 +132,25 @@ class ModelClient:
             if not await self._server.waits(failed, attempt=attempt):
                 yield failed
                 return
+
+    async def count(self, request: ModelRequest, /) -> int | None:
+        """Return how many tokens the server counts in `request`; None if it does not count or does not answer.
+
+        It is asked once: who wants a count has an estimate too. Raises InvalidInput as `stream` does.
+        """
+        way = self._dialect.count
+        if way is None or self._counts_nothing:
+            return None
+        if self._structuring is Structuring.PROMPT:
+            request = _with_schema_told(request)
+        body = self._dialect.body(request, self._target)
+        bare = {name: part for name, part in body.items() if name not in way.without}
+        answer = await self._server.ask(way.path, bare, attempts=1)
+        if isinstance(answer, Failed):
+            # A server that only resembles the vendor's has no such path, and is not asked again.
+            self._counts_nothing = not answer.is_passing
+            return None
+        return count(answer, "input_tokens") or None
 
     async def close(self) -> None:
         """Let go of the connections; the next call opens them again."""

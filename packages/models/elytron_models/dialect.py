@@ -36,6 +36,14 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """How a family of servers is asked to count the tokens of a request: its body without some fields."""
+
+    path: str
+    without: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Dialect:
     """Protocol of one family of servers. `path` is appended to the server's base URL."""
 
@@ -44,6 +52,8 @@ class Dialect:
     body: Callable[[ModelRequest, Target], dict[str, object]]
     parser: Callable[[str], StreamParser]
     media_type: str = EVENT_STREAM
+    count: Count | None = None
+    """None where servers of the family count nothing."""
 
 
 def bearer(key: str, /) -> dict[str, str]:

@@ -72,14 +72,14 @@ class ModelServer:
         told = await _read(response, limits.MODEL_REFUSAL_BYTES)
         return refusal_of(response.status_code, told or b"", retry_after_s=_retry_after_s(response.headers))
 
-    async def ask(self, path: str, body: object, /) -> Fields | Failed:
-        """Return the JSON object that is answered, asked for again where that may help."""
+    async def ask(self, path: str, body: object, /, *, attempts: int | None = None) -> Fields | Failed:
+        """Return the JSON object that is answered, asked for again where that may help, at most `attempts` times."""
         attempt = 0
         while True:
             attempt += 1
             response = await self.send(path, body)
             if isinstance(response, Failed):
-                if await self.waits(response, attempt=attempt):
+                if attempt != attempts and await self.waits(response, attempt=attempt):
                     continue
                 return response
             told = await _read(response, limits.MODEL_STREAM_BYTES)

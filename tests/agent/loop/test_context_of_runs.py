@@ -11,7 +11,8 @@ from elytron_agent import Agent, AgentSettings, BlockShelf, Compacted, ContextGi
 from elytron_agent.blocks.conversation_search import search_conversations
 from elytron_agent.runs.turn_recall import TurnRecall
 from elytron_core.clock import FrozenClock, instant
-from elytron_core.errors import InvalidInput, NotFound
+from elytron_core.contracts.knowledge.recall import Plane
+from elytron_core.errors import InvalidInput, ModelUnavailable, NotFound
 from elytron_core.ports.chat import FailureReason, ModelRequest, Role, ToolResult
 
 pytestmark = pytest.mark.anyio
@@ -198,3 +199,49 @@ async def test_two_runs_of_one_agent_wait_for_each_other(memory: MemoryFace) -> 
     ends = await asyncio.gather(agent.say("One."), agent.say("Two."))
     assert [end.reason for end in ends] == [StopReason.ANSWERED] * 2
     assert len((await agent.head()).window) == 2
+
+
+class CountingChat(ScriptedChat):
+    """A scripted model that counts the tokens of a request: `counts` one after the other, None for ever after."""
+
+    def __init__(self, *counts: int | Exception | None) -> None:
+        super().__init__(text("Yes."))
+        self.counts = list(counts)
+
+    async def count(self, request: ModelRequest, /) -> int | None:
+        found = self.counts.pop(0) if self.counts else None
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+async def compactions(memory: MemoryFace, model: ScriptedChat) -> int:
+    agent = agent_of(memory, model, max_context_tokens=4_000)
+    happened = [event for _ in range(9) for event in await heard(agent.run(LONG))]
+    return sum(isinstance(event, Compacted) for event in happened)
+
+
+async def test_nothing_is_compacted_by_an_estimate_if_the_model_counts(memory: MemoryFace) -> None:
+    model = CountingChat(2_000)
+    assert await compactions(memory, model) == 0
+    assert model.counts == []
+
+
+@pytest.mark.parametrize("count", [None, ModelUnavailable("away"), TimeoutError()])
+async def test_a_model_that_tells_no_count_is_estimated(memory: MemoryFace, count: Exception | None) -> None:
+    assert await compactions(memory, CountingChat(count)) > 0
+
+
+async def test_a_count_beyond_the_window_compacts(memory: MemoryFace) -> None:
+    assert await compactions(memory, CountingChat(9_000)) > 0
+
+
+async def test_evidence_of_any_turn_is_recalled_as_before_after_compactions(memory: MemoryFace) -> None:
+    """`python -m benchmarks.agent_window` does the same with 500 turns and a window of 32,000 tokens."""
+    agent = agent_of(memory, ScriptedChat(text(LONG)), max_context_tokens=4_000)
+    boats = [f"Marimba{number * 7919}x" for number in range(48)]
+    happened = [event for boat in boats for event in await heard(agent.run(f"The boat {boat} lies at a pier."))]
+    assert sum(isinstance(event, Compacted) for event in happened) > 3
+    for boat in boats:
+        hits = (await memory.recall(f"Where lies {boat}?")).hits
+        assert boat in next(hit.text for hit in hits if hit.plane is Plane.TRANSCRIPT)

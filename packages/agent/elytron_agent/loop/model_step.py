@@ -1,9 +1,11 @@
 """The chat models of an agent, and one question to one: its answer as it streams, or why there is none."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from elytron_agent.runs import limits
 from elytron_agent.runs.events import AgentEvent, ReasoningSaid, StopReason, TextSaid
 from elytron_agent.runs.settings import AgentSettings
 from elytron_core.errors import InvalidInput, ModelError
@@ -16,6 +18,7 @@ from elytron_core.ports.chat import (
     ModelRequest,
     ReasoningDelta,
     TextDelta,
+    TokenCounter,
     Tool,
 )
 from elytron_models.answer import ModelAnswer, answer_of
@@ -82,6 +85,16 @@ class ModelStep:
             if not is_refused or self.is_plain or self.has_spoken:
                 return
             self.is_plain = True
+
+    async def count(self, messages: Sequence[Message], tools: Sequence[Tool], /) -> int | None:
+        """Return how many tokens the model counts in what it would be asked; None if it does not tell in time."""
+        if not isinstance(self.model, TokenCounter):
+            return None
+        try:
+            async with asyncio.timeout(limits.COUNT_DEADLINE_S):
+                return await self.model.count(self._request(messages, tools))
+        except (TimeoutError, ModelError):
+            return None
 
     @property
     def problem(self) -> str:

@@ -5,6 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from elytron.api import MemoryFace
+from elytron_agent.context import limits as context_limits
 from elytron_agent.context.compaction import CompactionPlan
 from elytron_agent.context.request import ContextParts, messages_of
 from elytron_agent.context.tokens import bytes_of, factor_of, tokens_of
@@ -127,7 +128,10 @@ class Run:
             )
         parts = await self._parts(context)
         size = self._size(parts)
-        if (planned := self._planned(size)) is not None:
+        planned = self._planned(size)
+        if planned is not None and await self._is_counted(parts, size):
+            planned = self._planned(size)
+        if planned is not None:
             yield await self._compact(planned)
             parts = await self._parts(context)
             size = self._size(parts)
@@ -225,6 +229,15 @@ class Run:
         """Take the provider's own count of a request as the measure of the next estimates."""
         if answer.usage.input_tokens:
             self.factor = factor_of(size, answer.usage.input_tokens)
+
+    async def _is_counted(self, parts: ContextParts, size: int) -> bool:
+        """Have the model count, where no provider did yet: nothing is compacted by an estimate that need not be one."""
+        if self.factor != context_limits.COUNT_MARGIN:
+            return False
+        tokens = await self.model.count(messages_of(parts), self._declared)
+        if tokens is not None:
+            self.factor = factor_of(size, tokens)
+        return tokens is not None
 
     @property
     def _declared(self) -> tuple[chat.Tool, ...]:

@@ -31,3 +31,5 @@ WEB_TEXT_CHARS = 1_200
 SUBAGENTS = 64
 SUBAGENT_NAME_CHARS, SUBAGENT_PURPOSE_CHARS = 80, 2_000
 EPOCH_DIGITS, STEP_DIGITS = 6, 4
+COUNT_DEADLINE_S = 2.0
+"""So long a run waits for a model's own count of tokens before it compacts by an estimate."""

@@ -38,15 +38,15 @@ def as_file(path: Path, /) -> Generator[Path]:
         yield copy
 
 
-def read_file(path: Path, /) -> str:
-    """Return the text of a file. Raises UnreadableFile."""
+def read_file(path: Path, /, *, limit: int = limits.JSON_BYTES) -> str:
+    """Return the text of a file of at most `limit` bytes. Raises UnreadableFile."""
     try:
         with path.open("rb") as file:
-            data = file.read(limits.JSON_BYTES + 1)
+            data = file.read(limit + 1)
     except (OSError, ValueError) as error:
         raise UnreadableFile(name=path.name, problem="cannot be opened") from error
-    if len(data) > limits.JSON_BYTES:
-        raise UnreadableFile(name=path.name, problem=f"is larger than {limits.JSON_BYTES} bytes")
+    if len(data) > limit:
+        raise UnreadableFile(name=path.name, problem=f"is larger than {limit} bytes")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

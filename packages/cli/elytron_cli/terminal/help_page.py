@@ -8,6 +8,10 @@ import os
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Keep and find": {
         "chat": ("conversation.chat:chat", "Talk with an agent that remembers."),
+        "agent": (
+            "conversation.chat:agent",
+            "Take agents in from agent files (.af), write such files, delete an agent.",
+        ),
         "add": ("conversation.write:add", "Store a text as evidence."),
         "import": ("admin.archive:import_file", "Read a transcript or an archive into the space."),
         "recall": ("knowledge.recall:recall", "Find what answers a question."),

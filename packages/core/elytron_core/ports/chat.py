@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from enum import StrEnum
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -243,4 +243,13 @@ class ChatModel(Protocol):
 
         Close it if it is left early. Raises InvalidInput for a request that the dialect cannot express.
         """
+        ...
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """A chat model that counts tokens before it is asked. What is no such model is estimated."""
+
+    async def count(self, request: ModelRequest, /) -> int | None:
+        """Return how many tokens the model reads in `request`, None if it does not tell."""
         ...

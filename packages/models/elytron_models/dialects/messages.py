@@ -25,6 +25,7 @@ from elytron_core.ports.chat import (
     Usage,
 )
 from elytron_models.dialect import (
+    Count,
     Dialect,
     Target,
     arguments_of,
@@ -242,4 +243,10 @@ def usage_of(used: Fields, /) -> Usage:
     )
 
 
-MESSAGES: Final = Dialect(path="/messages", headers=headers_of, body=body_of, parser=parser_of)
+MESSAGES: Final = Dialect(
+    path="/messages",
+    headers=headers_of,
+    body=body_of,
+    parser=parser_of,
+    count=Count("/messages/count_tokens", frozenset({"stream", "max_tokens"})),
+)

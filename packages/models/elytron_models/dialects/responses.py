@@ -23,7 +23,7 @@ from elytron_core.ports.chat import (
     ToolResult,
     Usage,
 )
-from elytron_models.dialect import Dialect, Target, bearer, data_of, parsed, present, returned
+from elytron_models.dialect import Count, Dialect, Target, bearer, data_of, parsed, present, returned
 from elytron_models.failures import failure_of
 from elytron_models.fields import Fields, count, fields, inner, json_text, objects, text
 from elytron_models.frames import EventFrames
@@ -184,4 +184,12 @@ def usage_of(used: Fields, /) -> Usage:
     )
 
 
-RESPONSES: Final = Dialect(path="/responses", headers=bearer, body=body_of, parser=parser_of)
+RESPONSES: Final = Dialect(
+    path="/responses",
+    headers=bearer,
+    body=body_of,
+    parser=parser_of,
+    count=Count(
+        "/responses/input_tokens", frozenset({"stream", "store", "include", "max_output_tokens", "temperature"})
+    ),
+)

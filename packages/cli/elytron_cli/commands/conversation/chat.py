@@ -1,16 +1,31 @@
-"""Talking with an agent that remembers."""
+"""Agents that remember: a talk with one, agent files, and the end of one."""
+
+import shlex
+from pathlib import Path
 
 import click
 
-from elytron_cli.input.options import command, common
+from elytron_cli.input.files import read_file, require_free, write_file
+from elytron_cli.input.options import Command, Group, asking, command, common, overwriting
 from elytron_cli.runner import run, settings
 from elytron_cli.session import Session
-from elytron_cli.terminal.output import Output
+from elytron_cli.tables import common as tables_common
+from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.output import Output, line
 from elytron_core.errors import InvalidInput
+from elytron_core.model import Value
 from elytron_store import WhenMissing
 
 OLLAMA_TOKENS = 16_384
 """What a local model is made to read, where nothing is said: more takes more memory."""
+
+
+class AgentFileWritten(Value):
+    """An agent file that was written."""
+
+    path: str
+    blocks: int
+    messages: int
 
 
 @command("chat")
@@ -44,8 +59,87 @@ def chat(*, model: str | None, context_tokens: int | None, system: str | None, n
 
     async def work(session: Session, out: Output) -> int | None:
         memory = session.runtime
-        blocks = BlockShelf(memory)
+        own = BlockShelf(memory, agent=name)
+        blocks = own if await own.list() else BlockShelf(memory)
         async with Agent(memory, name=name, settings=wanted, blocks=blocks) as agent:
             return await Conversation(agent, blocks, Screen(out.is_json)).hold()
 
     return run(work, when_missing=WhenMissing.MAKE)
+
+
+@click.group("agent", cls=Group)
+@common
+def agent() -> None:
+    """Take agents in from agent files (.af), write such files, delete an agent."""
+
+
+@agent.command("import", cls=Command)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--name", metavar="NAME", help="What the agent is called here; else as in FILE.")
+@common
+def import_agent(*, file: Path, name: str | None) -> int | None:
+    """Take the agent of FILE, which Letta exported, in: its blocks, and what was said as evidence from outside.
+
+    Its instruction, tools and settings are kept for an export, and not used. Credentials are blacked out.
+    """
+    from elytron_agent import import_agent_file, read_agent_file
+    from elytron_agent.limits import FILE_BYTES
+
+    read = read_agent_file(read_file(file, limit=FILE_BYTES))
+
+    async def work(session: Session, out: Output) -> None:
+        report = await import_agent_file(session.runtime, read, name=name)
+
+        rows = [("agents", ", ".join(report.agents))]
+        counts = (("blocks", report.blocks), ("messages", report.messages), ("other parts", report.parts))
+        rows += [(name, str(count)) for name, count in counts]
+        rows.append(("left out", "; ".join(report.left_out)))
+        rows.append(("blacked out", ", ".join(f"{count} {kind}" for kind, count in report.redacted.items())))
+        rows.append(("talk with it", f"elytron --agent {shlex.quote(report.agents[0])} chat"))
+        out.report(report, lambda console: tables_common.pairs(console, rows))
+
+    return run(work, when_missing=WhenMissing.MAKE)
+
+
+@agent.command("export", cls=Command)
+@click.argument("name")
+@click.argument("file", type=click.Path(path_type=Path))
+@overwriting
+@common
+def export_agent(*, name: str, file: Path, force: bool) -> int | None:
+    """Write the agent NAME to FILE as an agent file (.af): its blocks, and what was said with it."""
+    from elytron_agent import export_agent_file
+
+    require_free(file, force=force)
+
+    async def work(session: Session, out: Output) -> None:
+        found = await export_agent_file(session.runtime, name)
+        write_file(file, found.text(), force=force)
+        messages = sum(len(each["messages"]) for each in found.agents)
+        report = AgentFileWritten(path=str(file), blocks=len(found.blocks), messages=messages)
+        rows = [("file", report.path), ("blocks", str(report.blocks)), ("messages", str(messages))]
+        out.report(report, lambda console: tables_common.pairs(console, rows))
+
+    return run(work)
+
+
+@agent.command("delete", cls=Command)
+@click.argument("name")
+@click.option("--reason", default="", metavar="TEXT", help="Why; it is kept in the history.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
+@asking
+@common
+def delete(*, name: str, reason: str, dry_run: bool, yes: bool) -> int | None:
+    """Erase the agent NAME and its subagents: threads, runs, own blocks and own memory. What agents share stays."""
+    from elytron_agent import delete_agent
+
+    async def work(session: Session, out: Output) -> None:
+        if not dry_run:
+            confirm(f"Erase the agent {line(name)!r}, with no way back?", yes=yes)
+        report = await delete_agent(session.runtime, name, reason=reason, dry_run=dry_run)
+        erased = "would be erased" if dry_run else "erased"
+        rows = [(erased, ", ".join(report.agents))]
+        rows += [("records", str(report.records)), ("memories", str(report.memories))]
+        out.report(report, lambda console: tables_common.pairs(console, rows))
+
+    return run(work)

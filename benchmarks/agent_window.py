@@ -1,0 +1,90 @@
+"""Whether what a long talk said is recalled after it left the agent's window as it was before.
+
+    python -m benchmarks.agent_window [--turns N] [--window TOKENS]
+
+An agent of a scripted model has `--turns` turns (500) through a window of `--window` tokens (32,000). Each turn tells
+of a boat and its pier. Each is asked for right after it was told, and again at the end, of a memory in this process and
+of a SQLite file. Exits 1 if the evidence of a turn was the first that was found before, and is not after.
+"""
+
+import argparse
+import asyncio
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+import elytron
+from elytron.api import MemoryFace
+from elytron_agent import Agent, AgentSettings, Compacted
+from elytron_core.contracts.knowledge.recall import Plane
+from elytron_core.ports.chat import Finished, FinishReason, ModelEvent, ModelInfo, ModelRequest, TextDelta
+
+ANSWER = "I made a note of the boat and of the pier, and will tell you as soon as somebody asks me about either. " * 6
+PIERS = ("north", "south", "east", "west", "old", "new", "stone", "iron")
+
+
+class Scripted:
+    """A model that says the same at every turn."""
+
+    info = ModelInfo(name="scripted")
+
+    async def stream(self, request: ModelRequest, /) -> AsyncGenerator[ModelEvent]:  # noqa: ARG002  (the port's signature)
+        yield TextDelta(text=ANSWER)
+        yield Finished(reason=FinishReason.STOP)
+
+
+async def talk(memory: MemoryFace, turns: int, window: int) -> tuple[int, int, int]:
+    """Return how many compactions there were, and for how many turns the evidence stood first before and after."""
+    settings = AgentSettings(enabled=True, max_context_tokens=window)
+    compactions = 0
+    before: set[int] = set()
+    async with Agent(memory, Scripted(), settings=settings) as agent:
+        for number in range(turns):
+            async with aclosing(agent.run(_told(number))) as events:
+                async for event in events:
+                    compactions += isinstance(event, Compacted)
+            if await _is_found(memory, number):
+                before.add(number)
+    after = {number for number in range(turns) if await _is_found(memory, number)}
+    return compactions, len(before), len(before & after)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run as the command line says; return the exit code."""
+    parser = argparse.ArgumentParser(description="recall of what left an agent's window")
+    parser.add_argument("--turns", type=int, default=500)
+    parser.add_argument("--window", type=int, default=32_000)
+    options = parser.parse_args(argv)
+    lost = 0
+    with tempfile.TemporaryDirectory(prefix="elytron-window-") as folder:
+        for store in ("memory:", str(Path(folder, "m.db"))):
+            compactions, before, after = asyncio.run(_run(store, options.turns, options.window))
+            lost += before - after
+            name = "memory" if store == "memory:" else "sqlite"
+            found = f"evidence found first: {before} before, {after} after"
+            print(f"{name}: {options.turns} turns, {compactions} compactions, {found}")
+    return 1 if lost else 0
+
+
+async def _run(store: str, turns: int, window: int) -> tuple[int, int, int]:
+    async with elytron.open(store, space="ada") as memory:
+        return await talk(memory, turns, window)
+
+
+def _boat(number: int) -> str:
+    return f"Marimba{number * 7919}x"
+
+
+def _told(number: int) -> str:
+    return f"The boat {_boat(number)} lies at the {PIERS[number % len(PIERS)]} pier since day {number}."
+
+
+async def _is_found(memory: MemoryFace, number: int) -> bool:
+    hits = (await memory.recall(f"At which pier lies {_boat(number)}?", limit=4)).hits
+    said = [hit.text for hit in hits if hit.plane is Plane.TRANSCRIPT]
+    return bool(said) and said[0] == _told(number)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

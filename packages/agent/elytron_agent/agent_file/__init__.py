@@ -1,0 +1,1 @@
+"""Agent files (.af): agents of Letta, read into a memory and written from it."""

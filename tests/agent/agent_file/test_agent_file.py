@@ -1,0 +1,219 @@
+"""Agent files: read, taken in under governance, written again as they were, and agents of our own written as files."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agent.chat_script import ScriptedChat, text
+
+import elytron
+from elytron.api import MemoryFace
+from elytron_agent import (
+    Agent,
+    AgentFile,
+    BlockDraft,
+    BlockShelf,
+    delete_agent,
+    export_agent_file,
+    import_agent_file,
+    read_agent_file,
+)
+from elytron_core.contracts.knowledge.control import MemoryEraseRequest
+from elytron_core.contracts.knowledge.records import RecordSearchRequest
+from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded, NotFound
+
+pytestmark = pytest.mark.anyio
+SAMPLES = Path(__file__).parent / "samples"
+OUTSIDE = {"outside"}
+
+
+def sample(name: str = "voyager") -> AgentFile:
+    return read_agent_file((SAMPLES / f"{name}.af").read_bytes())
+
+
+async def values(shelf: BlockShelf) -> dict[str, str]:
+    return {block.label: block.value for block in await shelf.list()}
+
+
+@pytest.mark.parametrize("name", ["voyager", "clio"])
+async def test_a_file_is_written_as_it_was_read_and_read_again(memory: MemoryFace, name: str) -> None:
+    file = sample(name)
+    await import_agent_file(memory, file, name="one")
+    again = await export_agent_file(memory, "one")
+    assert again.document == file.document
+    assert (await import_agent_file(memory, read_agent_file(again.text()), name="two")).blocks > 0
+    assert (await export_agent_file(memory, "two")).document == file.document
+
+
+async def test_what_is_taken_in_is_blocks_of_its_own_and_words_from_outside(memory: MemoryFace) -> None:
+    await BlockShelf(memory).create(BlockDraft(label="persona", value="I am shared."))
+    report = await import_agent_file(memory, sample())
+    assert (report.agents, report.blocks, report.messages, report.parts) == (
+        ("Voyager", "Voyager/Voyager-sleeptime"),
+        4,
+        4,
+        4,
+    )
+    assert await values(BlockShelf(memory)) == {"persona": "I am shared."}
+    assert await values(BlockShelf(memory, agent="Voyager")) == {
+        "persona": "I am Voyager. I plan journeys.",
+        "human": "Ines likes ferries.",
+    }
+    (said,) = [hit for hit in (await memory.recall("ferry to Faial")).hits if "six" in hit.text]
+    assert said.trust is not None
+    assert {said.trust.value} == OUTSIDE
+    assert (await memory.recall("where do we sleep?")).hits[0].text == "We sleep at Casa Branca."
+    assert (await memory.list_facts()).items == ()
+
+
+async def test_credentials_are_blacked_out_and_suspicious_blocks_left_out(memory: MemoryFace) -> None:
+    file = sample()
+    report = await import_agent_file(memory, file)
+    assert report.redacted.keys() >= {"environment"}
+    assert sum(report.redacted.values()) >= 7
+    (left,) = report.left_out
+    assert left.startswith("block 'rules': it looks like an injection")
+    written = (await export_agent_file(memory, "Voyager")).text()
+    for secret in ("hunter2", "sk-proj-Ab3d", '"TOKEN"', "abc"):
+        assert secret not in written
+
+
+async def test_the_instruction_of_a_file_is_a_proposal_and_in_no_run(memory: MemoryFace) -> None:
+    report = await import_agent_file(memory, sample())
+    assert report.system_prompt == "You plan journeys. You remember."
+    model = ScriptedChat(text("Gladly."))
+    agent = Agent(memory, model, name="Voyager", blocks=BlockShelf(memory, agent="Voyager"))
+    await agent.say("Where do we sleep?")
+    told = model.last.model_dump_json()
+    assert "I am Voyager" in told
+    assert "You plan journeys. You remember." not in told
+
+
+async def test_an_import_that_was_cut_short_is_done_again_without_doubles(memory: MemoryFace) -> None:
+    first = await import_agent_file(memory, sample())
+    again = await import_agent_file(memory, sample())
+    assert (first.messages, again.messages, again.blocks) == (4, 0, 0)
+    assert (await export_agent_file(memory, "Voyager")).document == sample().document
+
+
+async def test_a_name_that_is_taken_is_refused(memory: MemoryFace) -> None:
+    await import_agent_file(memory, sample(), name="taken")
+    with pytest.raises(InvalidInput, match="another imported agent"):
+        await import_agent_file(memory, sample("clio"), name="taken")
+    await BlockShelf(memory, agent="mine").create(BlockDraft(label="persona", value="I am mine."))
+    with pytest.raises(InvalidInput, match="agent with blocks"):
+        await import_agent_file(memory, sample("clio"), name="mine")
+
+
+async def test_what_changed_since_is_in_the_file(memory: MemoryFace) -> None:
+    await import_agent_file(memory, sample())
+    shelf = BlockShelf(memory, agent="Voyager")
+    await shelf.change("human", value="Ines likes trains and ferries.", limit=100, description="Who.")
+    await shelf.create(BlockDraft(label="trip", value="Faial in May"))
+    agent = Agent(memory, ScriptedChat(text("The boat is blue.")), name="Voyager", blocks=shelf)
+    await agent.say("Which colour is the boat?")
+    await shelf.delete("persona")
+    file = await export_agent_file(memory, "Voyager")
+    blocks = {block["label"]: block for block in file.blocks}
+    assert blocks.keys() == {"/human", "rules", "notes", "unused", "trip"}
+    assert (blocks["/human"]["value"], blocks["/human"]["limit"]) == ("Ines likes trains and ferries.", 100)
+    assert file.agents[0]["block_ids"] == ["block-1", "block-2", blocks["trip"]["id"]]
+    assert [message["role"] for message in file.agents[0]["messages"]][6:] == ["user", "assistant"]
+    assert len({message["id"] for message in file.agents[0]["messages"]}) == 8
+
+
+async def test_what_was_erased_or_is_private_is_not_in_the_file(memory: MemoryFace) -> None:
+    await import_agent_file(memory, sample())
+    (hit,) = [hit for hit in (await memory.recall("ferry to Faial")).hits if "six" in hit.text]
+    await memory.erase(MemoryEraseRequest(ids=(hit.id,)))
+    await memory.add("I see a doctor.", conversation="Voyager", metadata={"private": True})
+    written = (await export_agent_file(memory, "Voyager")).text()
+    assert "leaves at six" not in written
+    assert "doctor" not in written
+    assert "I noted the ferry" in written
+
+
+async def test_an_agent_of_our_own_is_written_as_a_file(memory: MemoryFace) -> None:
+    with pytest.raises(NotFound):
+        await export_agent_file(memory, "main")
+    agent = Agent(memory, ScriptedChat(text("I will.")))
+    await agent.say("Remember the ferry.")
+    file = await export_agent_file(memory, "main")
+    assert [message["content"][0]["text"] for message in file.agents[0]["messages"]] == [
+        "Remember the ferry.",
+        "I will.",
+    ]
+    assert {block["label"] for block in file.blocks} == {"human", "persona"}
+    report = await import_agent_file(memory, file, name="copy")
+    assert (report.blocks, report.messages) == (2, 2)
+
+
+async def test_a_deleted_agent_leaves_nothing_of_its_own_and_shared_blocks_stay(memory: MemoryFace) -> None:
+    await BlockShelf(memory).create(BlockDraft(label="human", value="Ines."))
+    await import_agent_file(memory, sample())
+    agent = Agent(memory, ScriptedChat(text("Blue.")), name="Voyager", blocks=BlockShelf(memory, agent="Voyager"))
+    await agent.say("Which colour is the boat?")
+    other = Agent(memory, ScriptedChat(text("Yes.")), name="other")
+    await other.say("Is the harbour open?")
+    told = await delete_agent(memory, "Voyager", dry_run=True)
+    assert (await delete_agent(memory, "Voyager", reason="asked to")).records == told.records > 0
+    with pytest.raises(NotFound):
+        await delete_agent(memory, "Voyager")
+    assert await values(BlockShelf(memory)) == {"human": "Ines.", "persona": "I am a helpful AI assistant."}
+    assert await values(BlockShelf(memory, agent="Voyager")) == {}
+    assert [hit.text for hit in (await memory.recall("colour of the boat")).hits if "boat" in hit.text] == []
+    assert (await memory.recall("is the harbour open?")).hits[0].text == "Is the harbour open?"
+    left = await memory.search_records(RecordSearchRequest(include_private=True, limit=1000))
+    assert [item for item in left.items if "Voyager" in json.dumps([*item.namespace, item.value])] == []
+    with pytest.raises(NotFound):
+        await export_agent_file(memory, "Voyager")
+
+
+async def test_a_large_message_is_kept_in_pieces_and_a_huge_one_by_its_words() -> None:
+    document: dict[str, Any] = copy.deepcopy(sample().document)
+    document["agents"][0]["messages"][1]["content"][0]["text"] = "word " * 40_000
+    document["tools"][0]["source_code"] = "x" * 300_000
+    file = read_agent_file(document)
+    async with elytron.open("memory:", space="ada") as memory:
+        report = await import_agent_file(memory, file)
+        assert "tools 0: it is too large" in report.left_out
+        written = await export_agent_file(memory, "Voyager")
+        assert written.agents == file.agents
+    document["agents"][0]["messages"][1]["content"][0]["text"] = "word " * 80_000
+    document["agents"][0]["messages"][0]["content"][0]["text"] = "word " * 80_000
+    async with elytron.open("memory:", space="ada") as memory:
+        report = await import_agent_file(memory, read_agent_file(document))
+        assert "message 0: it is too large" in report.left_out
+        (made, *_) = (await export_agent_file(memory, "Voyager")).agents[0]["messages"]
+        assert len(made["content"][0]["text"]) >= 399_000
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b"no json", "is no JSON"),
+        (b"[]", "no JSON object"),
+        (b'{"agents": [], "blocks": []}', "agents"),
+        (b'{"agents": [{"id": "a", "block_ids": ["b"]}], "blocks": []}', "not in the file"),
+    ],
+)
+def test_what_is_no_agent_file_is_refused(content: bytes, error: str) -> None:
+    with pytest.raises(ElytronError, match=error):
+        read_agent_file(content)
+
+
+def test_a_file_that_holds_its_json_as_a_text_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = (SAMPLES / "voyager.af").read_text()
+    assert read_agent_file(json.dumps(raw)).document == sample().document
+    monkeypatch.setattr("elytron_agent.limits.FILE_BYTES", 100)
+    with pytest.raises(LimitExceeded):
+        read_agent_file(raw)
+
+
+async def test_a_memory_without_a_space_is_refused() -> None:
+    async with elytron.open("memory:", space=None) as memory:
+        for call in (import_agent_file(memory, sample()), export_agent_file(memory, "x"), delete_agent(memory, "x")):
+            with pytest.raises(InvalidInput):
+                await call
