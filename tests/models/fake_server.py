@@ -55,9 +55,11 @@ class FakeServer:
     answers: list[Sent | None] = field(default_factory=list[Sent | None])
     asked: list[Asked] = field(default_factory=list[Asked])
     url: str = ""
+    connections: int = 0
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         try:
             while (asked := await _read(reader)) is not None:
                 self.asked.append(asked)

@@ -287,8 +287,15 @@ def test_a_client_serves_one_loop_after_another() -> None:
     # Connections belong to a loop: in the next one they are opened anew.
     with serving_apart(good()) as server:
         client = ModelClient(address_of(f"chat:m@{server.url}"))
+
+        async def once() -> list[ModelEvent]:
+            try:
+                return await events_of(client)
+            finally:
+                await client.close()
+
         for _ in range(2):
-            assert asyncio.run(events_of(client))[-1] == Finished(reason=FinishReason.STOP)
+            assert asyncio.run(once())[-1] == Finished(reason=FinishReason.STOP)
 
 
 @pytest.mark.parametrize(
@@ -328,3 +335,20 @@ async def test_a_count_tells_the_shape_as_a_request_does() -> None:
     async with client_of("messages", counted, structuring=Structuring.PROMPT) as (client, server):
         assert await client.count(hello().model_copy(update={"answer_schema": "{}"})) is None
     assert "JSON" in json.dumps(server.asked[0].body)
+
+
+@EACH
+async def test_one_connection_serves_one_request_after_the_other(dialect: str) -> None:
+    async with client_of(dialect, good(dialect)) as (client, server):
+        for _ in range(3):
+            assert (await events_of(client))[-1] == Finished(reason=FinishReason.STOP)
+    assert server.connections == 1
+
+
+async def test_a_server_that_says_more_after_its_end_is_not_read_to_the_end() -> None:
+    done = RECORDED["chat"].data
+    more = Sent((done, *(b":" + b"x" * 65_536 + b"\n\n" for _ in range(40))))
+    async with client_of("chat", more, good()) as (client, server):
+        for _ in range(2):
+            assert (await events_of(client))[-1] == Finished(reason=FinishReason.STOP)
+    assert server.connections == 2

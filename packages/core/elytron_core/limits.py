@@ -185,6 +185,8 @@ MODEL_ANSWER_TOKENS = 1_200
 MODEL_OUTPUT_TOKENS = 8_192
 """What a model may write where the dialect demands a number and the request has none."""
 MODEL_CONNECT_S = 10.0
+MODEL_DRAIN_S = 0.2
+"""So long the end of a connection's answer is waited for once the model said that it is over."""
 MODEL_SILENCE_S = 120.0
 """The longest silence within an answer; some models think for long before they write."""
 MODEL_STREAM_S = 1_800.0

@@ -25,7 +25,7 @@ from elytron_models.address import ModelAddress, address_of, checked_key, key_of
 from elytron_models.dialect import EVENT_STREAM, JSON_LINES, Dialect, Target
 from elytron_models.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES
 from elytron_models.fields import count
-from elytron_models.server import ModelServer, Pause, chunks_of
+from elytron_models.server import ModelServer, Pause, chunks_of, drained
 from elytron_models.structured_answer import told_schema
 
 if TYPE_CHECKING:
@@ -186,6 +186,7 @@ class ModelClient:
                     for event in parser.feed(chunk):
                         yield event
                     if parser.is_over:
+                        await drained(chunks)
                         return
                     if clock() > ends_at:
                         broken = FailureReason.TIMEOUT

@@ -141,6 +141,24 @@ def chunks_of(response: "httpx.Response", /) -> AsyncGenerator[bytes]:
     return cast("AsyncGenerator[bytes]", response.aiter_bytes())
 
 
+async def drained(chunks: AsyncGenerator[bytes], /) -> None:
+    """Read what is behind an answer's own end, so that its connection serves the next request.
+
+    A server that leaves the connection open, or says more, is not waited for: its connection is closed.
+    """
+    import httpx
+
+    left = limits.MODEL_REFUSAL_BYTES
+    try:
+        async with asyncio.timeout(limits.MODEL_DRAIN_S):
+            async for chunk in chunks:
+                left -= len(chunk)
+                if left < 0:
+                    return
+    except (TimeoutError, httpx.HTTPError, httpx.StreamError):
+        return
+
+
 async def _read(response: "httpx.Response", limit: int) -> bytes | None:
     """Return the body, up to `limit`, and let go of the answer; None where it broke off."""
     import httpx
