@@ -132,6 +132,17 @@ def test_a_chat_without_a_model_says_how_to_name_one(elytron: CommandLine) -> No
     assert elytron.error("chat", expect=2, standard_input=b"")["key"] == "invalid_input"
 
 
+def test_the_transcript_of_the_page_is_true(elytron: CommandLine) -> None:
+    page = (Path(__file__).parents[2] / "docs/chat.md").read_text("utf-8")
+    told = page.partition("```text\n")[2].partition("```")[0].splitlines()
+    typed = [line.removeprefix("> ") for line in told if line.startswith("> ")]
+    wanted = ("memory_append", {"block": "human", "content": "Called Ada. Has a boat, Marimba."})
+    with serving_apart(said(calls=(wanted,)), said("Nice to meet you, Ada.")) as server:
+        entered = "".join(f"{line}\n" for line in typed).encode()
+        done = elytron("chat", "--model", f"ollama:m@{server.url}", "--no-json", standard_input=entered)
+    assert done.stdout.splitlines() == [line for line in told if not line.startswith("> ")]
+
+
 def test_a_chat_that_was_killed_goes_on_where_it_was(tmp_path: Path, environment: dict[str, str]) -> None:
     wanted = ("memory_append", {"block": "human", "content": "Called Ada."})
     with serving_apart(said(calls=(wanted,)), said("Well met", hangs=True), said("Noted, Ada.")) as server:
