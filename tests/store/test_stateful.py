@@ -13,6 +13,8 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from tests.store.mcp_file_server import FileServer
+from tests.store.mcp_rig import opened as opened_on_tools
 from tests.transports.live import Live
 
 from elytron_core import limits
@@ -57,6 +59,8 @@ CHANGES = st.lists(
 DIGESTS = st.sampled_from(["d", "e"])
 ONCE = st.none() | st.builds(Idempotency, st.sampled_from(["k", "K"]), DIGESTS, st.sampled_from([b"", b"yes"]))
 
+ON_TOOLS = "mcp:"
+"""The store on an MCP file server in this process."""
 Change = tuple[str, Ref, bytes]
 Outcome = tuple[str, object]
 
@@ -133,7 +137,7 @@ class Engines(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         root = Path(self.folder.name)
-        self.urls = [f"file://{root}/files", f"sqlite://{root}/m.db", self.shared]
+        self.urls = [f"file://{root}/files", f"sqlite://{root}/m.db", ON_TOOLS, self.shared]
         self.stores = [MemoryStore(), *(self.opened(url) for url in self.urls)]
 
     @rule(space=SPACES, changes=CHANGES, missed=MISSED, entries=st.integers(0, 2), once=ONCE)
@@ -274,6 +278,8 @@ class Engines(RuleBasedStateMachine):
         return self.model.setdefault(space, ModelSpace())
 
     def opened(self, url: str) -> Store:
+        if url == ON_TOOLS:
+            return self.runner.run(opened_on_tools(FileServer(Path(self.folder.name) / "tools"), FrozenClock()))
         return self.runner.run(open_store(url, clock=FrozenClock()))
 
     def all_do(self, call: Callable[[Store], Awaitable[object]], model: Callable[[], object] | None) -> None:
