@@ -64,6 +64,13 @@ def test_a_checkpoint_of_another_version_is_refused(version: tuple[object, str])
         assert SpaceIndex.from_bytes(data, ANALYSER) is None
 
 
+def test_a_checkpoint_whose_units_another_classifier_labelled_is_refused() -> None:
+    data = SpaceIndex(ANALYSER, labels="phrases-1").to_bytes()
+
+    assert SpaceIndex.from_bytes(data, ANALYSER, labels="phrases-1") is not None
+    assert SpaceIndex.from_bytes(data, ANALYSER, labels="phrases-2") is None
+
+
 def test_what_was_removed_leaves_no_trace_in_a_checkpoint() -> None:
     index = told("green tea", "canary secretword")
     index.apply([Change(Ref("turn", "01"))], watermark=3)

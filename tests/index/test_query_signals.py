@@ -16,9 +16,23 @@ from elytron_index.lexicon import related_words, typos
 DAY = 86_400_000
 
 
-def unit(place: int, text: str, *, thread: str = "t", role: str = "user", speaker: str = "", at: int = 0) -> Unit:
+WISH, ON_OCCASION = Trait.STANDING, Trait.STANDING | Trait.OCCASIONAL
+
+
+def unit(
+    place: int,
+    text: str,
+    *,
+    thread: str = "t",
+    role: str = "user",
+    speaker: str = "",
+    at: int = 0,
+    traits: Trait = Trait.NOTHING,
+) -> Unit:
     ref = Ref("turn", f"{place:02x}")
-    return Unit(ref, 0, "transcript", text, thread=thread, order=place, role=role, speaker=speaker, at=at)
+    return Unit(
+        ref, 0, "transcript", text, thread=thread, order=place, role=role, speaker=speaker, at=at, traits=traits
+    )
 
 
 def by_text(units: list[Unit], query: IndexQuery) -> dict[str, Candidate]:
@@ -154,8 +168,8 @@ def test_long_answers_do_not_make_a_word_in_them_worth_as_much_as_in_a_short_tex
 def test_what_is_to_hold_from_now_on_is_weighed_for_a_request_whatever_it_is_about() -> None:
     wish = "Always answer in French, please."
     units = [
-        unit(1, wish, thread="before"),
-        unit(2, "Always mind the step.", role="assistant"),
+        unit(1, wish, thread="before", traits=WISH),
+        unit(2, "Always mind the step.", role="assistant", traits=WISH),
         unit(3, "The ferry leaves at six."),
         *(unit(place, "A stone", thread=str(place)) for place in range(9, 30)),
     ]
@@ -169,7 +183,7 @@ def test_what_is_to_hold_from_now_on_is_weighed_for_a_request_whatever_it_is_abo
 def test_what_is_wished_for_an_occasion_is_weighed_where_the_query_is_about_it() -> None:
     wish = "When I ask about the ferry, name the pier too."
     units = [
-        unit(1, wish, thread="before"),
+        unit(1, wish, thread="before", traits=ON_OCCASION),
         unit(2, "A blue boat.", role="assistant"),
         unit(3, "Tickets are sold at six."),
     ]
@@ -200,8 +214,11 @@ def test_of_somebody_it_is_told_where_he_talks_himself() -> None:
 def test_of_all_that_is_to_hold_a_handful_is_heeded_in_full() -> None:
     wishes = [f"Always follow rule {place}, the ferry's." for place in range(1, 6)]
     units = [
-        *(unit(place, wish, thread=f"w{place}", at=place) for place, wish in enumerate(wishes, 1)),
-        *(unit(place, f"Never break rule {place}.", thread=f"o{place}", at=place) for place in range(11, 20)),
+        *(unit(place, wish, thread=f"w{place}", at=place, traits=WISH) for place, wish in enumerate(wishes, 1)),
+        *(
+            unit(place, f"Never break rule {place}.", thread=f"o{place}", at=place, traits=WISH)
+            for place in range(11, 20)
+        ),
         unit(30, "What a day.", role="assistant"),
     ]
     found = by_text(units, IndexQuery(text="ferry", limit=14, heeds=Trait.STANDING))

@@ -11,6 +11,7 @@ from elytron_core.errors import NotFound, StoreFull, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, JournalEntry, Ref
 from elytron_core.text.analyser import Analyser
+from elytron_index.lexicon.statement_classifier import PhraseStatementClassifier
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -84,7 +85,7 @@ class Watched(MemoryStore):
 
     async def watermark(self) -> int:
         """Return the sequence of the last entry in the checkpoint."""
-        found = await checkpoint_store.read(self, ADA, Analyser())
+        found = await checkpoint_store.read(self, ADA, Analyser(), PhraseStatementClassifier().version)
         assert found is not None
         return found[0].watermark
 

@@ -29,8 +29,10 @@ class SpaceIndex:
     What a search returns depends on the units alone, not on the order, the batches or the checkpoints they came by.
     """
 
-    def __init__(self, analyser: Analyser, /) -> None:
+    def __init__(self, analyser: Analyser, /, *, labels: str = "") -> None:
+        """Make an index of no units. `labels` is the version of the classifier that says what traits units have."""
         self._state = State(analyser)
+        self._labels = labels
         self._watermark = 0
         self._reading = Reading()
         self._planes: dict[str, int] | None = None
@@ -180,7 +182,7 @@ class SpaceIndex:
 
     def freeze(self) -> "FrozenIndex":
         """Return the index as it stands, to be stored by another thread while this one goes on."""
-        return FrozenIndex(self._state.freeze(), self._watermark)
+        return FrozenIndex(self._state.freeze(), self._watermark, self._labels)
 
     def to_bytes(self) -> bytes:
         """Return a checkpoint: only what is there now, nothing of what was removed."""
@@ -210,12 +212,12 @@ class SpaceIndex:
         self._reading.forget()
 
     @classmethod
-    def from_bytes(cls, data: Bytes, analyser: Analyser, /) -> "SpaceIndex | None":
-        """Return the index that `data` is a checkpoint of; None where it is damaged or of another version."""
-        loaded = codec.load(data, analyser)
+    def from_bytes(cls, data: Bytes, analyser: Analyser, /, *, labels: str = "") -> "SpaceIndex | None":
+        """Return the index that `data` is a checkpoint of; None where it is damaged or of other versions."""
+        loaded = codec.load(data, analyser, labels)
         if loaded is None:
             return None
-        index = cls(analyser)
+        index = cls(analyser, labels=labels)
         index._state, index._watermark = loaded
         return index
 
@@ -223,10 +225,11 @@ class SpaceIndex:
 class FrozenIndex:
     """An index as it stood at one moment."""
 
-    def __init__(self, frozen: Frozen, watermark: int, /) -> None:
+    def __init__(self, frozen: Frozen, watermark: int, labels: str, /) -> None:
         self._frozen = frozen
+        self._labels = labels
         self.watermark = watermark
 
     def pieces(self) -> Iterator[bytes]:
         """Yield its checkpoint piece by piece: only what is there, nothing of what was removed."""
-        return codec.dump(self._frozen.compacted().settled(), self.watermark)
+        return codec.dump(self._frozen.compacted().settled(), self.watermark, self._labels)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from elytron_core.ports.store import Ref
+from elytron_core.text.features import Trait
 from elytron_index.lexicon.terms import Learnt
 
 
@@ -16,7 +17,8 @@ class Unit(NamedTuple):
     holds in the world, `recorded_at` and `closed_at` when the runtime held it. `check` stands for the text that is
     embedded (0: none is), so that a vector which comes later is known to be of this very text; `vector` is a model's id
     and its embedding as little-endian float32, where it comes at once. `counts` says how often `text` has each of its
-    terms, where that was counted before it comes, `learnt` the numbers of these, where an index was told them.
+    terms, where that was counted before it comes, `learnt` the numbers of these, where an index was told them. `traits`
+    are what a classifier says of `text`, beside what its words show.
     """
 
     ref: Ref
@@ -40,6 +42,7 @@ class Unit(NamedTuple):
     vector: tuple[str, bytes] | None = None
     counts: Mapping[str, int] | None = None
     learnt: Learnt | None = None
+    traits: Trait = Trait.NOTHING
 
 
 @dataclass(frozen=True, slots=True)

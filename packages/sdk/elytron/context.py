@@ -23,9 +23,10 @@ from elytron_core.planes.knowledge.profiles import Profile, StoreCapacity
 from elytron_core.policy.extraction.fact_reader import FactReader
 from elytron_core.policy.host.profiles import default_profile
 from elytron_core.policy.maintenance.budget import Budget
-from elytron_core.ports.models import Embedder, LanguageModel, Reranker
+from elytron_core.ports.models import Embedder, LanguageModel, Reranker, StatementClassifier
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
+from elytron_index.lexicon.statement_classifier import PhraseStatementClassifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Models:
     reranker: Reranker | None = None
     fact_readers: tuple[FactReader, ...] = ()
     """Read facts in languages that do not ship."""
+    statements: StatementClassifier = field(default_factory=PhraseStatementClassifier)
+    """Says which texts state what is to hold."""
     closers: tuple[Callable[[], Awaitable[None]], ...] = ()
     """What lets go of models that were opened for this runtime."""
 

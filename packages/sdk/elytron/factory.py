@@ -27,7 +27,7 @@ from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.host.profiles import named_profile
 from elytron_core.policy.maintenance.budget import Budget
 from elytron_core.ports.keys import KeyProvider
-from elytron_core.ports.models import Embedder, LanguageModel, Reranker
+from elytron_core.ports.models import Embedder, LanguageModel, Reranker, StatementClassifier
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
 from elytron_store import Durability, WhenMissing, open_store
@@ -160,6 +160,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
                 forget=forget,
                 max_bytes=self._index_bytes,
                 max_spaces=self._profile.budget.runtimes,
+                statements=self._models.statements,
                 storing=storing,
                 progress=self._progress,
             ),
@@ -197,6 +198,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     former_embedder: Embedder | str | None = None,
     reranker: Reranker | None = None,
     fact_languages: Sequence[str | PathLike[str]] = (),
+    statements: StatementClassifier | None = None,
     agent_skill_dirs: Sequence[str | PathLike[str]] = (),
     agent_tool_registries: Sequence[AgentToolRegistrySnapshot] = (),
     profile: str | None = None,
@@ -209,17 +211,16 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
 ) -> Opening:
     """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
 
-    `gateway+http://host:port` keeps everything in the store that a server shares, under `api_key`, and computes here.
-    Calls that name no scope use `scope`, else `space`; with `space=None` every call must name one. `keys` opens or
-    makes a sealed store. `index_bytes` bounds indexes in memory. With `Durability.NORMAL` a power cut may cost a SQLite
-    store its last writes. `when_missing` says what a path without a store becomes. With an `embedder` recall compares
-    meanings; `former_embedder` made the vectors compared until a switch is complete; a text names an added model, a
-    folder, or a server. `language_model` is one, or its address (`ollama:llama3.2`); without one facts are also read in
-    the `fact_languages`. `agent_skill_dirs` hold SKILL.md files. `profile` names the kind of place, whose hard limits
-    then hold. `budget` bounds what a model costs a space in a day. With `work` the runtime does what was put off. With
-    `projection_events` each projection leaves an entry in the journal. Raises as `open_store`, InvalidInput.
+    `gateway+http://host:port` keeps all in the store that a server shares, under `api_key`, and computes here. Calls
+    without a scope use `scope`, else `space`; with `space=None` each must name one. `keys` opens or makes a sealed
+    store. `index_bytes` bounds indexes in memory. With `Durability.NORMAL` a power cut may cost a SQLite store its last
+    writes. `when_missing`: what a path without a store becomes. With an `embedder` recall compares meanings;
+    `former_embedder` made the vectors compared until a switch is complete; a text names an added model, a folder or a
+    server. `language_model` is one, or its address (`ollama:llama3.2`); without one facts are read in `fact_languages`
+    too. `statements` judges what is to hold. `work` does what was put off. Raises as `open_store`, InvalidInput.
     """
     validation.require(store, keys=keys, index_bytes=index_bytes)
+    given = Models(None, _embedder(embedder), _embedder(former_embedder), reranker)
     return Opening(
         store,
         scope=scope or arguments.scope_of(None, user_id=space),
@@ -229,7 +230,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         index_bytes=index_bytes,
         durability=validation.word(Durability, durability, field="durability"),
         when_missing=validation.word(WhenMissing, when_missing, field="when_missing"),
-        models=_models(language_model, embedder, former_embedder, reranker, validation.paths(fact_languages)),
+        models=_models(language_model, given, fact_languages, statements),
         agent_skill_dirs=validation.paths(agent_skill_dirs),
         agent_tool_registries=agent_tool_registries,
         profile=profile,
@@ -244,17 +245,16 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
 
 def _models(
     language: LanguageModel | str | None,
-    embedder: Embedder | str | None,
-    former: Embedder | str | None,
-    reranker: Reranker | None,
+    given: Models,
     fact_languages: Sequence[str | PathLike[str]],
+    statements: StatementClassifier | None,
 ) -> Models:
     """Return the models that were given or named; one that is opened here is closed with the runtime."""
-    models = Models(None, _embedder(embedder), _embedder(former), reranker)
+    models = given if statements is None else replace(given, statements=statements)
     if fact_languages:
         from elytron.models.fact_languages import fact_readers
 
-        models = replace(models, fact_readers=fact_readers(fact_languages))
+        models = replace(models, fact_readers=fact_readers(validation.paths(fact_languages)))
     if not isinstance(language, str):
         return replace(models, language=language)
     from elytron_models import TextModel, open_model

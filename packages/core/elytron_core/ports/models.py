@@ -92,3 +92,25 @@ class Reranker(Protocol):
     async def rerank(self, query: str, texts: Sequence[str], /) -> Sequence[float]:
         """Return a score per text, in order, higher for better. Raises ModelUnavailable, ModelRefused."""
         ...
+
+
+class StatementLabel(StrEnum):
+    """What a text says is to hold; most texts have none of these labels."""
+
+    STANDING = "standing"
+    """From now on: a wish for answers, a taste, a rule, what the speaker or a person close to them cannot have."""
+    OCCASION = "occasion"
+    """From now on, whenever something is asked for or spoken of; such a text is `STANDING` as well."""
+
+
+class StatementClassifier(Protocol):
+    """Says what texts state is to hold. It is called where texts are indexed, for many texts at a time."""
+
+    @property
+    def version(self) -> str:
+        """Return what changes if its answers may: an index that was made by another version is made again."""
+        ...
+
+    def classify(self, texts: Sequence[str], /) -> Sequence[frozenset[StatementLabel]]:
+        """Return the labels of each text, in order. The same text has the same labels under one version."""
+        ...

@@ -9,9 +9,6 @@ from enum import IntFlag
 from functools import cache
 from typing import Final, NamedTuple
 
-from elytron_core.text.standing_statements import SIGNS as LASTING_SIGNS
-from elytron_core.text.standing_statements import Lasting, lasting
-
 
 class Trait(IntFlag):
     """What a text has in it; an index keeps the sum."""
@@ -25,8 +22,9 @@ class Trait(IntFlag):
     ENDS_ASKING = 32
     CHANGE = 64
     STANDING = 128
+    """It says what is to hold from now on, as a classifier of statements judges; `read` never says so."""
     OCCASIONAL = 256
-    """What is to hold holds whenever something is asked for or spoken of."""
+    """What is to hold holds whenever something is asked for or spoken of; judged likewise."""
 
 
 class Telling(NamedTuple):
@@ -67,7 +65,7 @@ _WORD = re.compile(r"[a-z0-9][a-z0-9']*")
 _NAME = re.compile(r" (?<=[a-z] )[A-Z][a-z]+(?![a-z]*[!,?])")
 """A capital inside a sentence; not who is called: "Hey Ada,". It begins with what can be looked for fast, a space."""
 _QUOTE = re.compile(r"[\"“「《][^\"”」》]{2,80}[\"”」》]")
-_SIGNS: Final = LASTING_SIGNS.union(_TIME_WORDS, _NUMBER_WORDS, _CHANGE_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS)
+_SIGNS: Final = _TIME_WORDS.union(_NUMBER_WORDS, _CHANGE_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS)
 """The words that tell anything; of most texts only a few are looked at any further."""
 _DIGIT = re.compile(r"\d")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
@@ -81,11 +79,10 @@ TOLD_BY_SELF, TOLD_BY_YOU, TOLD_BY_REPLY = 0.1, -0.05, -0.1
 
 
 # As numbers: a flag's own operators make an object each, which is most of the time that reading a text takes.
-_ASKS, _NUMBER, _TIME, _NAME_TRAIT, _QUOTE_TRAIT, _ENDS_ASKING, _CHANGE, _STANDING_TRAIT, _OCCASIONAL = (
+_ASKS, _NUMBER, _TIME, _NAME_TRAIT, _QUOTE_TRAIT, _ENDS_ASKING, _CHANGE = (
     int(trait)
     for trait in (
         Trait.ASKS, Trait.NUMBER, Trait.TIME, Trait.NAME, Trait.QUOTE, Trait.ENDS_ASKING, Trait.CHANGE,
-        Trait.STANDING, Trait.OCCASIONAL,
     )
 )  # fmt: skip
 
@@ -119,8 +116,6 @@ def read(text: str, /) -> Telling:
         traits |= _CHANGE * (not known.isdisjoint(_CHANGE_WORDS))
     if _NAME.search(head):
         traits |= _NAME_TRAIT
-    if (lasts := lasting(lowered, known)) is not Lasting.NOT:
-        traits |= _STANDING_TRAIT | (_OCCASIONAL if lasts is Lasting.ON_OCCASION else 0)
     if (not is_ascii or '"' in head) and _QUOTE.search(head):
         traits |= _QUOTE_TRAIT
     if not is_ascii:

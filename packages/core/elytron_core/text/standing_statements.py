@@ -1,15 +1,21 @@
-"""Whether a text says what is to hold from now on: a wish for answers, a taste, what somebody cannot have.
+"""Phrases that say what is to hold from now on: a wish for answers, a taste, what the speaker cannot have.
 
-Read by how its clauses begin, and by phrases that say it wherever they stand (`tastes`, `wishing`). What is wished for
-once ("this time", "tomorrow") does not last, nor what a question has in it, unless it is a polite one.
+The phrases are data, `data/standing_phrases.json`, and frozen: they are replaced as a whole or not at all. They are
+compared with how clauses begin, and with the whole of a text. What is wished for once ("this time", "tomorrow") does
+not last, nor what a question says, unless it is a polite one.
 """
 
+import json
 import re
 from enum import IntEnum
-from typing import Final, NamedTuple
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, Final, NamedTuple
 
-from elytron_core.text import taste_phrases, wish_phrases
 from elytron_core.text.lazy_regex import Pattern
+
+_FILE: Final = "standing_phrases.json"
 
 
 class Lasting(IntEnum):
@@ -21,12 +27,10 @@ class Lasting(IntEnum):
     """From now on, whenever something is asked for or spoken of."""
 
 
-_TABLES: Final = (
-    (wish_phrases.OCCASIONS, wish_phrases.OCCASIONS_BY_OPENING, Lasting.ON_OCCASION, False),
-    (taste_phrases.BY_PHRASE, taste_phrases.BY_OPENING, Lasting.FROM_NOW_ON, True),
-    (wish_phrases.BY_PHRASE, wish_phrases.BY_OPENING, Lasting.FROM_NOW_ON, False),
-)
-"""By phrase, by opening, how long what they say is to hold, and whether it does so whatever else the sentence says."""
+_LASTS: Final = {"from now on": Lasting.FROM_NOW_ON, "on occasion": Lasting.ON_OCCASION}
+_WORD: Final = re.compile("[a-z0-9][a-z0-9']*")
+_END: Final = re.compile(r"[.!?\n]+(?=\s|$)|$")
+_OPENING: Final = re.compile(r"[.!?;:,(\n–—][\s\"'*-]*([a-z'-]+) ?")
 
 
 class _Rule(NamedTuple):
@@ -34,100 +38,104 @@ class _Rule(NamedTuple):
     pattern: Pattern
     lasting: Lasting
     is_sure: bool
+    """Whether it says so whatever else the sentence says."""
 
-    def holds(self, text: str, hit: re.Match[str], /) -> bool:
+
+class StandingPhrases:
+    """The phrases of a data file, and what they say of texts."""
+
+    def __init__(self, data: bytes, /) -> None:
+        told = json.loads(data)
+        self.version: Final = f"phrases-{sha256(data).hexdigest()[:12]}"
+        self._once: Final = Pattern(told["once"])
+        self._polite: Final = Pattern(told["polite"])
+        self._chinese: Final = Pattern(told["chinese"])
+        self._leads: Final = Pattern(rf"(?:(?:{told['leads']})[\s,]+)+([a-z'-]+) ?")
+        self._led: Final = frozenset(_WORD.findall(told["leads"]))
+        self._phrased: Final = _by_phrase(told["tables"])
+        self._opened: Final = _by_opening(told["tables"])
+        self._signs: Final = frozenset(self._phrased).union(*map(_WORD.findall, self._opened))
+        """A text in ASCII without any of these words says nothing of the kind."""
+
+    @staticmethod
+    @cache
+    def load() -> "StandingPhrases":
+        """Return the phrases that ship. They are read at the first call of a process and kept."""
+        return StandingPhrases(files("elytron_core.text").joinpath("data", _FILE).read_bytes())
+
+    def lasting(self, text: str, /) -> Lasting:
+        """Return how long what `text` says is to hold."""
+        lowered = (text if text.isascii() else text.replace("’", "'")).lower()
+        known = self._signs.intersection(_WORD.findall(lowered))
+        found = Lasting.NOT
+        for word in known & self._phrased.keys():
+            for rule in self._phrased[word]:
+                if rule.phrase not in lowered or rule.lasting <= found:
+                    continue
+                if (hit := rule.pattern.compiled.search(lowered)) and self._holds(rule, lowered, hit):
+                    found = rule.lasting
+        if found:
+            return found
+        if not lowered.isascii() and self._chinese.compiled.search(lowered):
+            return Lasting.FROM_NOW_ON
+        return self._clauses(f".{lowered}") if known else Lasting.NOT
+
+    def _holds(self, rule: _Rule, text: str, hit: re.Match[str]) -> bool:
         """Tell whether what was found is neither for once nor a question, other than a polite one."""
-        if self.is_sure:
+        if rule.is_sure:
             return True
         start = max(text.rfind(mark, 0, hit.start()) for mark in (". ", "! ", "? ", "\n"))
         end = _END.search(text, hit.end())
         sentence = text[start + 1 : end.end() if end else None]
-        return _ONCE.compiled.search(sentence) is None and (
-            not sentence.endswith("?") or _POLITE.compiled.search(sentence) is not None
+        return self._once.compiled.search(sentence) is None and (
+            not sentence.endswith("?") or self._polite.compiled.search(sentence) is not None
         )
 
+    def _clauses(self, marked: str) -> Lasting:
+        """Return what the clauses of `marked` say, of which each begins with a mark."""
+        for opening in _OPENING.finditer(marked):
+            word = opening[1]
+            if word in self._opened and (found := self._begins(marked, opening)):
+                return found
+            # Behind what may stand before: "please", "could you".
+            if (
+                word in self._led
+                and (led := self._leads.compiled.match(marked, opening.start(1)))
+                and (found := self._begins(marked, led))
+            ):
+                return found
+        return Lasting.NOT
 
-_ONCE: Final = Pattern(wish_phrases.ONCE)
-_POLITE: Final = Pattern(r"\b(?:could|can|would|will) you\b")
-_END: Final = re.compile(r"[.!?\n]+(?=\s|$)|$")
-_CHINESE: Final = Pattern(
-    r"请(?:总是|始终|一律|务必|不要|别|用|叫我)|以后(?:都|请|一律|不要|别|用)|(?:永远|千万|一律)(?:不要|别|用)|(?:总是|始终)用"
-    r"|不要再?给我|我(?:更|最|很|不|一直)?喜欢|我(?:讨厌|不爱|吃素|过敏|只[吃喝用])|我对.{1,12}过敏"
-    r"|我(?:从来?)?(?:不|不能|不可以)[吃喝]"
-)
-_WORD: Final = re.compile("[a-z0-9][a-z0-9']*")
-_LEADS: Final = Pattern(rf"(?:(?:{wish_phrases.LEADS})[\s,]+)+([a-z'-]+) ?")
-_LED: Final = frozenset(_WORD.findall(wish_phrases.LEADS))
-_OPENING: Final = re.compile(r"[.!?;:,(\n–—][\s\"'*-]*([a-z'-]+) ?")
+    def _begins(self, marked: str, opening: re.Match[str]) -> Lasting:
+        for rule in self._opened.get(opening[1], ()):
+            if (hit := rule.pattern.compiled.match(marked, opening.end())) and self._holds(rule, marked, hit):
+                return rule.lasting
+        return Lasting.NOT
 
 
-def _by_phrase() -> dict[str, tuple[_Rule, ...]]:
+def _by_phrase(tables: list[dict[str, Any]]) -> dict[str, tuple[_Rule, ...]]:
     """Return the rules by the longest word of their phrases, a pattern for each: its fixed beginning is found fast."""
     rules: dict[str, tuple[_Rule, ...]] = {}
-    for rows, _, kind, is_sure in _TABLES:
-        for signs, follows in rows:
+    for table in tables:
+        for signs, follows in table["by_phrase"]:
             for phrase in (sign.replace("_", " ") for sign in signs.split()):
                 word = max(_WORD.findall(phrase), key=len)
-                rule = _Rule(phrase, Pattern(follows.replace("{}", phrase)), kind, is_sure)
+                pattern = Pattern(follows.replace("{}", phrase))
+                rule = _Rule(phrase, pattern, _LASTS[table["lasts"]], table["is_sure"])
                 rules[word] = (*rules.get(word, ()), rule)
     return rules
 
 
-def _by_opening() -> dict[str, tuple[_Rule, ...]]:
+def _by_opening(tables: list[dict[str, Any]]) -> dict[str, tuple[_Rule, ...]]:
     """Return the rules by the word that a clause begins with; their patterns go on from there."""
     rules: dict[str, tuple[_Rule, ...]] = {}
-    for _, rows, kind, is_sure in _TABLES:
+    for table in tables:
         follows: dict[str, list[str]] = {}
-        for row in rows:
-            for word in row.signs.split():
-                follows.setdefault(word, []).append(row.follows)
+        for signs, expression in table["by_opening"]:
+            for word in signs.split():
+                follows.setdefault(word, []).append(expression)
         patterns = {expressions: Pattern(expressions) for expressions in map("|".join, follows.values())}
         for word, each in follows.items():
-            rules[word] = (*rules.get(word, ()), _Rule(word, patterns["|".join(each)], kind, is_sure))
+            rule = _Rule(word, patterns["|".join(each)], _LASTS[table["lasts"]], table["is_sure"])
+            rules[word] = (*rules.get(word, ()), rule)
     return rules
-
-
-_PHRASED: Final = _by_phrase()
-_PHRASED_WORDS: Final = frozenset(_PHRASED)
-_OPENED: Final = _by_opening()
-SIGNS: Final = _PHRASED_WORDS.union(*map(_WORD.findall, _OPENED))
-"""A text in ASCII without any of these words says nothing of the kind."""
-
-
-def lasting(lowered: str, known: frozenset[str], /) -> Lasting:
-    """Return whether `lowered`, which is in small letters and has of `SIGNS` those `known`, says what is to hold."""
-    found = Lasting.NOT
-    for word in _PHRASED_WORDS & known:
-        for rule in _PHRASED[word]:
-            if rule.phrase not in lowered or rule.lasting <= found:
-                continue
-            if (hit := rule.pattern.compiled.search(lowered)) and rule.holds(lowered, hit):
-                found = rule.lasting
-    if found:
-        return found
-    if not lowered.isascii() and _CHINESE.compiled.search(lowered):
-        return Lasting.FROM_NOW_ON
-    return _opened(f".{lowered}") if known else Lasting.NOT
-
-
-def _opened(marked: str) -> Lasting:
-    """Return what the clauses of `marked` say, of which each begins with a mark."""
-    for opening in _OPENING.finditer(marked):
-        word = opening[1]
-        if word in _OPENED and (found := _begins(marked, opening)):
-            return found
-        # Behind what may stand before: "please", "could you".
-        if (
-            word in _LED
-            and (led := _LEADS.compiled.match(marked, opening.start(1)))
-            and (found := _begins(marked, led))
-        ):
-            return found
-    return Lasting.NOT
-
-
-def _begins(marked: str, opening: re.Match[str]) -> Lasting:
-    for rule in _OPENED.get(opening[1], ()):
-        if (hit := rule.pattern.compiled.match(marked, opening.end())) and rule.holds(marked, hit):
-            return rule.lasting
-    return Lasting.NOT

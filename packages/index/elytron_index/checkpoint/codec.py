@@ -1,6 +1,6 @@
 """An index as bytes: a header, checksums, one JSON object for words and shapes, then the arrays as they stand.
 
-"ELYX" | format u16 | analyser u16 | text vectors u32 | sum of the JSON 8 | sums of the arrays 16
+"ELYX" | format u16 | analyser u16 | text vectors u32 | labels of units u32 | sum of the JSON 8 | sums of the arrays 16
 | size of both u64 u64 | JSON | arrays
 
 Arrays are little-endian and begin at multiples of 64 bytes, so that an index can be read without copying them: what was
@@ -32,11 +32,11 @@ from elytron_index.structures.vectors import ModelVectors
 
 Bytes = bytes | bytearray | mmap
 
-FORMAT = 13
+FORMAT = 14
 """Grows with every change of what the bytes mean."""
 
 _MAGIC: Final = b"ELYX"
-_HEADER = struct.Struct("<4sHHI8s16sQQ")
+_HEADER = struct.Struct("<4sHHII8s16sQQ")
 HEAD_BYTES: Final = _HEADER.size
 """How many bytes of a checkpoint say how long it is."""
 _ALIGNED = 64
@@ -44,8 +44,8 @@ _PIECE = 1 << 20
 _SEGMENT: Final = (("codes", "<i4"), ("starts", "<i8"), ("rows", "<i4"), ("counts", "|u1"))
 
 
-def dump(frozen: Frozen, watermark: int, /) -> Iterator[bytes]:
-    """Yield the checkpoint of an index in which nothing is dead, piece by piece."""
+def dump(frozen: Frozen, watermark: int, labels: str, /) -> Iterator[bytes]:
+    """Yield the checkpoint of an index in which nothing is dead, piece by piece; `labels` is as `SpaceIndex` has it."""
     columns, names = frozen.columns, frozen.names
     refs = frozen.refs.kept()
     kept = ((getattr(columns, name), dtype) for name, dtype in DTYPES.items())
@@ -79,24 +79,23 @@ def dump(frozen: Frozen, watermark: int, /) -> Iterator[bytes]:
     words = _padded(json.dumps(told, separators=(",", ":")).encode("ascii"), b" ", before=HEAD_BYTES)
     sums = _sums(piece for array in arrays for piece in array.pieces())
     size = sum(array.size_bytes for array in arrays)
-    yield _HEADER.pack(_MAGIC, FORMAT, analysis.VERSION, _table(), _sum(words), sums, len(words), size) + words
+    yield _HEADER.pack(*_versions(labels), _sum(words), sums, len(words), size) + words
     for array in arrays:
         yield from array.pieces()
 
 
-def size_of(head: Bytes, /) -> int:
-    """Return how long the checkpoint is that begins with `head`, of `HEAD_BYTES` at least; 0 for another version's."""
+def size_of(head: Bytes, labels: str, /) -> int:
+    """Return how long the checkpoint is that begins with `head`, of `HEAD_BYTES` at least; 0 for other versions'."""
     *versions, _, _, words_size, size = _HEADER.unpack_from(head)
-    known = [_MAGIC, FORMAT, analysis.VERSION, _table()]
-    return HEAD_BYTES + words_size + size if versions == known else 0
+    return HEAD_BYTES + words_size + size if tuple(versions) == _versions(labels) else 0
 
 
-def load(data: Bytes, analyser: Analyser, /) -> tuple[State, int] | None:
-    """Return the state and watermark of a checkpoint; None where it is damaged or of another version.
+def load(data: Bytes, analyser: Analyser, labels: str, /) -> tuple[State, int] | None:
+    """Return the state and watermark of a checkpoint; None where it is damaged or of other versions.
 
     The state reads `data` in place: nobody may change it.
     """
-    if len(data) < HEAD_BYTES or len(data) != size_of(data):
+    if len(data) < HEAD_BYTES or len(data) != size_of(data, labels):
         return None
     *_, expected, sums, words_size, size = _HEADER.unpack_from(data)
     start = HEAD_BYTES + words_size
@@ -180,9 +179,10 @@ class _Arrays:
         return found
 
 
-def _table() -> int:
-    """Return what stands for the version of the table that text vectors are made by."""
-    return crc32(TextVectors.load().version.encode())
+def _versions(labels: str) -> tuple[bytes, int, int, int, int]:
+    """Return what a header begins with: the versions of all that an index is made by."""
+    table = TextVectors.load().version
+    return _MAGIC, FORMAT, analysis.VERSION, crc32(table.encode()), crc32(labels.encode())
 
 
 def _padded(data: bytes, filler: bytes, *, before: int = 0) -> bytes:

@@ -20,9 +20,10 @@ FETCHED = 16 * 1024 * 1024
 class Arriving:
     """A checkpoint that is taken piece by piece into memory of its whole size, which its first bytes tell."""
 
-    def __init__(self, most: int, /) -> None:
-        """Take no checkpoint that says to be longer than `most`."""
+    def __init__(self, most: int, /, *, labels: str = "") -> None:
+        """Take no checkpoint that says to be longer than `most`, nor one with other `labels` (see `SpaceIndex`)."""
         self._most = most
+        self._labels = labels
         self._head = b""
         self._data: bytearray | mmap.mmap | None = None
         self._filled = 0
@@ -34,7 +35,7 @@ class Arriving:
             self._head += piece
             if len(self._head) < HEAD_BYTES:
                 return
-            size = codec.size_of(self._head)
+            size = codec.size_of(self._head, self._labels)
             self._data = room(size if size <= self._most else 0)
             if len(self._data) >= FETCHED:
                 rest = np.frombuffer(self._data, np.uint8)[len(self._data) // 2 :]

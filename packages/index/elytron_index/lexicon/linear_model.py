@@ -1,9 +1,9 @@
 """Linear models of short texts as data: yes or no to a few labels, by hashed n-grams and the text vectors that ship.
 
 A text is cut into tokens: words in small letters, single characters of Chinese, figures as "0", and marks. Features are
-tokens, pairs and triples of neighbours, pairs with one token between them, parts of words, classes of like words in
-pairs and triples, all hashed into buckets, and the sum of the tokens' text vectors. A label's score is the sum of its
-weights divided by the root of the number of tokens, plus a bias; it is above 0 if the label holds.
+tokens, parts of words, pairs and triples of neighbours, pairs with one token between them, the same of a text in which
+rare words are cut to their endings, all hashed into buckets, and the sum of the tokens' text vectors. A label's score
+is the sum of its weights divided by the root of the number of tokens, plus a bias; it is above 0 if the label holds.
 
 All sums are of whole numbers, and a root and a quotient are rounded alike on every processor: so a score never differs.
 `benchmarks/linear_fit.py` makes the files.
@@ -29,7 +29,8 @@ TOKENS_MAX: Final = 64
 _TOKEN: Final = re.compile(r"[^\W\d_㐀-鿿]+(?:'[^\W\d_㐀-鿿]+)*|\d+|[㐀-鿿]|[?!.,:;？！。，：；\n]")
 _MARKS: Final = str.maketrans("’？！。，：；\n", "'?!.,:;.")
 _START, _END = "^", "$"
-_PART_CHARS: Final = (3, 4, 5)
+_PART_CHARS: Final = (3, 4)
+_ENDING_CHARS: Final = 2
 
 
 class Features(NamedTuple):
@@ -48,21 +49,36 @@ def tokens_of(text: str, /) -> list[str]:
     return ["0" if token.isdigit() else token for token in found[:TOKENS_MAX]]
 
 
-def features_of(text: str, /) -> Features:
-    """Return the features of `text`."""
+def features_of(text: str, frequent: frozenset[str] = frozenset(), /) -> Features:
+    """Return the features of `text`; without `frequent` words there are none of endings."""
     tokens = tokens_of(text)
-    framed = [_START, *tokens, _END]
     grams: list[int] = []
     rows: list[int] = []
     for token in tokens:
         hashed, known = _token(token)
         grams += hashed
         rows += known
-    grams += [crc32(f"{one} {two}".encode()) for one, two in pairwise(framed)]
-    triples = list(zip(framed, framed[1:], framed[2:], strict=False))
-    grams += [crc32(f"{one} {two} {three}".encode()) for one, two, three in triples]
-    grams += [crc32(f"{one} * {three}".encode()) for one, _, three in triples]
+    grams += _neighbours(tokens, "")
+    if frequent:
+        endings = [token if token in frequent else _ending(token) for token in tokens]
+        grams += [crc32(f"~{token}".encode()) for token in endings]
+        grams += _neighbours(endings, "~")
     return Features(np.array(grams, np.int64), np.array(rows, np.int64), len(tokens))
+
+
+def _neighbours(tokens: Sequence[str], mark: str) -> list[int]:
+    """Return the hashes of pairs and triples of `tokens`, with the text's start and end."""
+    framed = [_START, *tokens, _END]
+    pairs = [f"{mark}{one} {two}" for one, two in pairwise(framed)]
+    triples = list(zip(framed, framed[1:], framed[2:], strict=False))
+    pairs += [f"{mark}{one} {two} {three}" for one, two, three in triples]
+    pairs += [f"{mark}{one} * {three}" for one, _, three in triples]
+    return [crc32(gram.encode()) for gram in pairs]
+
+
+def _ending(token: str) -> str:
+    """Return what stands for a rare word: its last two letters; one mark for all characters of Chinese."""
+    return f"-{token[-_ENDING_CHARS:]}" if token.isascii() else "-"
 
 
 class LinearModel:
@@ -76,6 +92,7 @@ class LinearModel:
         self.version: Final[str] = told["version"]
         """Changes with the weights, and with the text vectors that they were fitted beside."""
         assert told["text_vectors"] == TextVectors.load().version
+        self._frequent: Final = frozenset(map(str, told.get("frequent", ())))
         count = len(self.labels)
         split = told["buckets"] * count
         self._buckets: Final[NDArray[np.int8]] = arrays[:split].reshape(-1, count)
@@ -94,7 +111,7 @@ class LinearModel:
 
     def scores(self, text: str, /) -> tuple[float, ...]:
         """Return the score of each label, above 0 if it holds; a text without a token has none."""
-        read = features_of(text)
+        read = features_of(text, self._frequent)
         if not read.tokens:
             return (-math.inf,) * len(self.labels)
         hashed = np.add.reduce(self._buckets.take(read.hashed % len(self._buckets), axis=0), axis=0, dtype=np.int64)

@@ -275,7 +275,7 @@ class State:
 
     def _record(self, unit: Unit, body: int, title: int, vector: NDArray[np.int8]) -> tuple[Any, ...]:
         names = self.names
-        speaker = names.speaker.code(unit.speaker)
+        speaker, told = names.speaker.code(unit.speaker), features.read(unit.text)
         if speaker == len(self.speaker_units):
             self.speaker_units.append(0)
             self._learn_name(speaker, unit.speaker)
@@ -284,7 +284,7 @@ class State:
             names.scope.code(unit.scope), names.tags.code(unit.tags), unit.part, unit.order, unit.at, unit.trust,
             unit.valid_from, unit.valid_to, unit.recorded_at, unit.closed_at,
             len(unit.text), _informative(unit.text), body, title, unit.check,
-            vector.tobytes(), length(vector), *features.read(unit.text),
+            vector.tobytes(), length(vector), told.traits | unit.traits, told.told,
         )  # fmt: skip
 
     def _count(self, rows: slice, sign: int) -> None:

@@ -65,16 +65,21 @@ class Checkpoint:
         return None if after >= mark.sequence else mark.at
 
 
-async def read(store: Store, space: SpaceId, analyser: Analyser, /) -> tuple[SpaceIndex, JournalEntry] | None:
-    """Return the index that the checkpoint of `space` holds and the last entry in it; None for none to be trusted."""
-    arriving = Arriving(limits.BLOB_BYTES)
+async def read(
+    store: Store, space: SpaceId, analyser: Analyser, labels: str, /
+) -> tuple[SpaceIndex, JournalEntry] | None:
+    """Return the index that the checkpoint of `space` holds and the last entry in it; None for none to be trusted.
+
+    One whose units were labelled by another version than `labels` is not.
+    """
+    arriving = Arriving(limits.BLOB_BYTES, labels=labels)
     try:
         async for chunk in store.read_blob(space, CHECKPOINT):
             arriving.take(chunk)
     except (NotFound, StoreCorrupt):
         return None
     with Uncollected():  # all of the many names and scopes that are made stay
-        index = SpaceIndex.from_bytes(arriving.data, analyser)
+        index = SpaceIndex.from_bytes(arriving.data, analyser, labels=labels)
     if index is None or index.watermark == 0:
         return None
     entries = await store.journal(space, after=index.watermark - 1, limit=1)

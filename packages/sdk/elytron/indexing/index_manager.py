@@ -12,6 +12,7 @@ from elytron.indexing.checkpoint_store import Checkpoint
 from elytron.indexing.override_units import beneath, covered_unit
 from elytron.indexing.parse_cache import Readings
 from elytron.indexing.progress import CatchingUp, Progress, end_of
+from elytron.indexing.statement_labels import labelled
 from elytron.indexing.units import INDEXED, called, embedded_of, units_of
 from elytron.indexing.vector_places import CHOICE, source_of, vectors_ref
 from elytron.indexing.write_through import Fed, Waiting, counted, take_long
@@ -22,6 +23,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.planes.admin.gateway import EDITS, Edit
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice
 from elytron_core.planes.knowledge.subjects import SUBJECTS, Subject
+from elytron_core.ports.models import StatementClassifier
 from elytron_core.ports.store import Action, Document, JournalEntry, Ref, Store
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Unit
@@ -92,6 +94,7 @@ class Folds:
         forget: Callable[[SpaceId], None],
         max_bytes: int,
         max_spaces: int,
+        statements: StatementClassifier,
         storing: Storing = Storing.AS_THEY_GROW,
         progress: Progress | None = None,
     ) -> None:
@@ -103,6 +106,7 @@ class Folds:
         self.readings = Readings()
         """Of documents in these indexes; they go when an index goes."""
         self._analyser = Analyser()
+        self._statements = statements
         self._cache = IndexCache(max_bytes, limit_spaces=max_spaces)
         self._held: dict[SpaceId, _Held] = {}
         self._fed: dict[SpaceId, Waiting] = {}
@@ -157,14 +161,17 @@ class Folds:
             waiting.documents = 0
             self._start(self._fold_in_turns(space))
             return
-        held = held or _Held(SpaceIndex(self._analyser))
+        held = held or _Held(self._empty())
         self._drain(space, held)
         self._keep(space, held)
 
     async def rebuild(self, space: SpaceId, /) -> SpaceIndex:
         """Return the index of `space` made from its journal alone, whatever a checkpoint says."""
         async with self._lock(space):
-            return await self._bring_up(space, _Held(SpaceIndex(self._analyser)))
+            return await self._bring_up(space, _Held(self._empty()))
+
+    def _empty(self) -> SpaceIndex:
+        return SpaceIndex(self._analyser, labels=self._statements.version)
 
     def _lock(self, space: SpaceId) -> asyncio.Lock:
         return self._locks.setdefault(space, asyncio.Lock())
@@ -185,7 +192,8 @@ class Folds:
                 if taken.compare is not None:
                     held.index.compare(taken.compare)
                 embedded = _fitting(held.index, taken.embedded)
-                held.index.apply(taken.changes, embedded=embedded, watermark=taken.mark.sequence)
+                changes = labelled(taken.changes, self._statements)
+                held.index.apply(changes, embedded=embedded, watermark=taken.mark.sequence)
                 held.mark = taken.mark
 
     def _keep(self, space: SpaceId, held: _Held) -> None:
@@ -243,7 +251,7 @@ class Folds:
         while not held.is_clean:
             # What was erased must leave no word behind, neither in memory nor in the next checkpoint.
             self.readings.forget(space)
-            held = await self._fold(space, _Held(SpaceIndex(self._analyser)))
+            held = await self._fold(space, _Held(self._empty()))
         self._keep(space, held)
         return held.index
 
@@ -272,9 +280,9 @@ class Folds:
     async def _load(self, space: SpaceId) -> _Held:
         """Return the index that the checkpoint holds, or an empty one where there is none that can be trusted."""
         self.readings.forget(space)
-        found = await checkpoint_store.read(self._store, space, self._analyser)
+        found = await checkpoint_store.read(self._store, space, self._analyser, self._statements.version)
         if found is None:
-            return _Held(SpaceIndex(self._analyser))
+            return _Held(self._empty())
         index, mark = found
         return _Held(index, mark, index.watermark)
 
@@ -289,7 +297,7 @@ class Folds:
                 if not entries or entries[0] != held.mark:
                     self._forget(space)
                     self.readings.forget(space)
-                    held = _Held(SpaceIndex(self._analyser))
+                    held = _Held(self._empty())
                     continue
                 entries = entries[1:]
                 after += 1
@@ -320,7 +328,7 @@ class Folds:
         if take_long(changes):
             changes = await counted(self._analyser, changes, index)
         index.apply(
-            changes,
+            labelled(changes, self._statements),
             embedded=_fitting(index, [embedded_of(*source_of(ref), found[ref]) for ref in vectors]),
             watermark=entries[-1].sequence,
         )

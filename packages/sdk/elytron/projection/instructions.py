@@ -1,9 +1,11 @@
 """What people told is to hold, as a block shows it: read from the transcript alone."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from elytron.context import OperationContext
+from elytron.indexing.statement_labels import is_standing
 from elytron.recall.filters import wants
 from elytron.recall.retrieval import index_filters
 from elytron_core import limits
@@ -39,7 +41,9 @@ async def wishes_of(
     changes = index.latest(filters, Trait.CHANGE, limit=limits.WISHES_READ, least_trust=_LEAST)
     views = {(view.ref, view.part): view for view in (*standing, *(view for view in changes if view.at >= since))}
     latest = sorted(views.values(), key=lambda view: (view.at, view.order, view.ref, view.part), reverse=True)
-    told = instructions.standing_wishes(await _said(ctx, scope, latest))
+    told = instructions.standing_wishes(
+        await _said(ctx, scope, latest), is_standing=partial(is_standing, ctx.models.statements)
+    )
     return tuple(
         builder.WishItem(id=wish.id, text=wish.text, is_whole=wish.is_whole, speaker=wish.speaker, at=wish.at)
         for wish in told

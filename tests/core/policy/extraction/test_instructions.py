@@ -1,9 +1,19 @@
 """What people said is to hold, and what they took back."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from elytron_core.clock import Instant
-from elytron_core.policy.extraction.instructions import Said, Wish, standing_wishes
+from elytron_core.policy.extraction import instructions
+from elytron_core.policy.extraction.instructions import Said, Wish
+from elytron_core.text.standing_statements import Lasting, StandingPhrases
+
+
+def standing_wishes(latest_first: Iterable[Said]) -> tuple[Wish, ...]:
+    """Return what holds by the phrases that ship."""
+    lasting = StandingPhrases.load().lasting
+    return instructions.standing_wishes(latest_first, is_standing=lambda text: lasting(text) is not Lasting.NOT)
 
 
 def wishes(*texts: str) -> list[str]:

@@ -1,18 +1,18 @@
 """What people said is to hold from now on: wishes for answers, tastes, what they cannot have; not what was taken back.
 
-Read by signs from sentences of their own voice, never from questions, quotes or code. Of what one speaker says of one
+Read from sentences of their own voice, never from questions, quotes or code. Of what one speaker says of one
 matter the last word stands. Where it is in doubt whether two speak of the same, both stand, the later one first: to
 lose an allergy is worse than to show an old taste.
 """
 
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
 
 from elytron_core.clock import Instant
 from elytron_core.model import Value
 from elytron_core.policy.extraction.rule_facts import sentences
-from elytron_core.text.features import READ_CHARS, Trait, read
+from elytron_core.text.features import READ_CHARS
 
 SAME: Final = 0.6
 """Two sentences speak of the same matter where they share so much of the words of either."""
@@ -81,19 +81,30 @@ class Wish(Value):
     at: Instant | None = None
 
 
-def standing_wishes(latest_first: Iterable[Said], /) -> tuple[Wish, ...]:
-    """Return what still holds, latest first: of each message what no later one, nor a later sentence, took back."""
-    later: list[tuple[str | None, str]] = []
+class _Later(NamedTuple):
+    """A sentence that may take back what was said before it."""
+
+    speaker: str | None
+    text: str
+    is_wish: bool
+
+
+def standing_wishes(latest_first: Iterable[Said], /, *, is_standing: Callable[[str], bool]) -> tuple[Wish, ...]:
+    """Return what still holds, latest first: of each message what no later one, nor a later sentence, took back.
+
+    `is_standing` tells whether a sentence says what is to hold from now on.
+    """
+    later: list[_Later] = []
     wishes: list[Wish] = []
     for said in latest_first:
         own = [sentence for sentence in sentences(said.text[:READ_CHARS]) if not sentence.endswith(("?", "？"))]
         kept: list[str] = []
         for sentence in reversed(own):
-            is_wish = bool(read(sentence).traits & Trait.STANDING)
-            if is_wish and not any(_replaces(other, sentence) for who, other in later if who == said.speaker):
+            is_wish = is_standing(sentence)
+            if is_wish and not any(_replaces(each, sentence) for each in later if each.speaker == said.speaker):
                 kept.append(sentence)
             if is_wish or _TAKEN_BACK.search(sentence) or _OTHERWISE.search(sentence):
-                later.append((said.speaker, sentence))
+                later.append(_Later(said.speaker, sentence, is_wish))
         if kept:
             text = " ".join(reversed(kept))
             is_whole = len(text) >= len(said.text.strip())
@@ -101,18 +112,18 @@ def standing_wishes(latest_first: Iterable[Said], /) -> tuple[Wish, ...]:
     return tuple(wishes)
 
 
-def _replaces(later: str, wish: str) -> bool:
+def _replaces(later: _Later, wish: str) -> bool:
     """Tell whether a later sentence says again, otherwise or no longer what a wish said."""
-    is_wish = bool(read(later).traits & Trait.STANDING)
-    if is_wish and any(slot.search(later) and slot.search(wish) for slot in _SLOTS):
+    _, text, is_wish = later
+    if is_wish and any(slot.search(text) and slot.search(wish) for slot in _SLOTS):
         return True
-    new, old = _matter(later), _matter(wish)
+    new, old = _matter(text), _matter(wish)
     shared = len(new & old)
     if not shared or shared < SAME * len(old):
         return False
-    if _TAKEN_BACK.search(later) is not None:
+    if _TAKEN_BACK.search(text) is not None:
         return True
-    return shared >= SAME * len(new) and (is_wish or _OTHERWISE.search(later) is not None)
+    return shared >= SAME * len(new) and (is_wish or _OTHERWISE.search(text) is not None)
 
 
 def _matter(sentence: str) -> frozenset[str]:

@@ -1,0 +1,62 @@
+"""The classifiers of statements that ship: phrases as data, which is the default, and a linear model.
+
+The linear model finds far more of what its writers have not seen, in Chinese above all, and calls more of an ordinary
+conversation standing (docs/decisions/0020-statements-behind-a-port.md has the figures).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from elytron_core.policy.extraction.rule_facts import sentences
+from elytron_core.ports.models import StatementLabel
+from elytron_core.text.features import READ_CHARS
+from elytron_core.text.standing_statements import Lasting, StandingPhrases
+from elytron_index.lexicon.linear_model import LinearModel
+
+MODEL: Final = "statements"
+_LABELS: Final = {
+    Lasting.NOT: frozenset[StatementLabel](),
+    Lasting.FROM_NOW_ON: frozenset((StatementLabel.STANDING,)),
+    Lasting.ON_OCCASION: frozenset(StatementLabel),
+}
+
+
+class PhraseStatementClassifier:
+    """Compares texts with the phrases that ship, which are read at the first text of a process."""
+
+    @property
+    def version(self) -> str:
+        """The version of the phrases."""
+        return StandingPhrases.load().version
+
+    def classify(self, texts: Sequence[str], /) -> Sequence[frozenset[StatementLabel]]:
+        """Return the labels of each text, in order."""
+        phrases = StandingPhrases.load()
+        return [_LABELS[phrases.lasting(text[:READ_CHARS])] for text in texts]
+
+
+class LinearStatementClassifier:
+    """Reads labels off a linear model, sentence by sentence; it is loaded at the first text of a process.
+
+    A text has the labels of its sentences. What holds on an occasion holds from now on.
+    """
+
+    @property
+    def version(self) -> str:
+        """The version of the model."""
+        return LinearModel.load(MODEL).version
+
+    def classify(self, texts: Sequence[str], /) -> Sequence[frozenset[StatementLabel]]:
+        """Return the labels of each text, in order."""
+        return list(map(_judged, texts))
+
+
+def pieces_of(text: str, /) -> list[str]:
+    """Return the sentences of a text's own voice, which the linear model judges one by one."""
+    return list(sentences(text[:READ_CHARS]))
+
+
+def _judged(text: str) -> frozenset[StatementLabel]:
+    model = LinearModel.load(MODEL)
+    found = _LABELS[Lasting.NOT].union(*(map(StatementLabel, model.holding(piece)) for piece in pieces_of(text)))
+    return found | {StatementLabel.STANDING} if StatementLabel.OCCASION in found else found

@@ -1,0 +1,34 @@
+"""What language says is judged by data behind a port: core holds no tables of regular expressions."""
+
+import ast
+import re
+from pathlib import Path
+
+from tests.gates.tree import files, parse, shown
+
+LINES = 40
+_PATTERN = re.compile(r"\\[bswdSWD(.?|\[\]]|\(\?[:!=<P]|\]\*|\[\^|\|[^|]+\|")
+"""What a text has in it that is a regular expression: an escape, a group, a class, or two bars."""
+EXCEPTED = {
+    "packages/core/elytron_core/policy/query/question.py": 100,
+}
+"""Modules that hold more, and how much at most: only ever fewer, and less."""
+FORMATS = {"packages/core/elytron_core/policy/privacy/secret_formats.py"}
+"""Formats of secrets are no phrasing."""
+
+
+def _lines(path: Path) -> int:
+    """Return on how many lines of the module regular expressions stand."""
+    texts = (node for node in ast.walk(parse(path)) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    lines: set[int] = set()
+    for node in texts:
+        if _PATTERN.search(str(node.value)):
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
+def test_no_module_of_core_holds_more_than_40_lines_of_regular_expressions() -> None:
+    counts = {shown(path): _lines(path) for path in files("packages/core", suffix=".py")}
+    many = {path: count for path, count in counts.items() if count > LINES and path not in FORMATS}
+    assert {path: count for path, count in many.items() if count > EXCEPTED.get(path, 0)} == {}
+    assert EXCEPTED.keys() <= many.keys(), "a module that holds no more than others is no exception any more"

@@ -1,0 +1,48 @@
+"""What says which statements are to hold."""
+
+import pytest
+
+from elytron_core.ports.models import StatementClassifier, StatementLabel
+from elytron_index.lexicon.statement_classifier import LinearStatementClassifier, PhraseStatementClassifier
+
+STANDING, OCCASION = StatementLabel.STANDING, StatementLabel.OCCASION
+NOTHING: set[StatementLabel] = set()
+
+
+@pytest.fixture(params=[PhraseStatementClassifier, LinearStatementClassifier])
+def classifier(request: pytest.FixtureRequest) -> StatementClassifier:
+    return request.param()
+
+
+def test_a_text_has_the_labels_of_what_it_says_is_to_hold(classifier: StatementClassifier) -> None:
+    texts = (
+        "My brother is coming. I'm allergic to peanuts, by the way.",
+        "When I ask about restaurants, only list places with a garden.",
+        "我对花生过敏。",
+        "We missed the ferry yesterday.",
+        "",
+    )
+    assert list(classifier.classify(texts)) == [{STANDING}, {STANDING, OCCASION}, {STANDING}, set(), set()]
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("Please always put dates in words.", {STANDING}),
+        ("Could you always answer in German?", {STANDING}),
+        ("If you explain a rule, add an example.", {STANDING, OCCASION}),
+        ("I’d rather walk than drive.", {STANDING}),
+        ("Do you always answer like that?", NOTHING),
+        ("Please keep it short this time.", NOTHING),
+        ("I never heard of it.", NOTHING),
+    ],
+)
+def test_phrases_are_compared_with_whole_texts_and_with_how_clauses_begin(
+    text: str, labels: set[StatementLabel]
+) -> None:
+    assert list(PhraseStatementClassifier().classify([text])) == [labels]
+
+
+def test_each_classifier_has_a_version_of_its_own() -> None:
+    assert PhraseStatementClassifier().version == PhraseStatementClassifier().version
+    assert PhraseStatementClassifier().version != LinearStatementClassifier().version
