@@ -43,7 +43,7 @@ LITELLM_ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
 }
-INSTALL_S, START_S = 240, 90
+INSTALL_S, START_S = 240, 180
 """How long LiteLLM may take to be installed, and to answer."""
 
 _UPSTREAM = """
