@@ -1,4 +1,4 @@
-"""What this memory can do: by profile, by what is installed and by what is set up."""
+"""Capabilities of this memory: by profile, by installed extras and by settings."""
 
 from functools import cache
 from importlib.util import find_spec
@@ -37,7 +37,7 @@ def catalog_of(ctx: OperationContext, /) -> MemoryCapabilityCatalog:
 
 @cache
 def _is_built_in(package: str) -> bool:
-    """Tell whether a package is installed and holds anything; it is not imported."""
+    """Return whether a package is installed and not empty; it is not imported."""
     spec = find_spec(package)
     if spec is None:
         return False

@@ -1,4 +1,4 @@
-"""What operations work with."""
+"""Context of operations: the runtime's parts and settings."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class Models:
     statements: StatementClassifier = field(default_factory=PhraseStatementClassifier)
     """Says which texts state what is to hold."""
     closers: tuple[Callable[[], Awaitable[None]], ...] = ()
-    """What lets go of models that were opened for this runtime."""
+    """Functions that close models opened for this runtime."""
 
 
 Beat = Callable[[], Awaitable[None]]
@@ -66,18 +66,18 @@ class OperationContext:
     encoders: Encoders
     models: Models = Models()
     budget: Budget = field(default_factory=Budget)
-    """What the language model may cost each space in a day."""
+    """Daily budget of the language model for each space."""
     lines: Lines = field(default_factory=Lines)
-    """Where changes of one document wait for each other."""
+    """Queues of changes of one document."""
     commits: Commits = field(default_factory=Commits)
     """Tells who waits that this runtime has changed a space."""
     profile: Profile = field(default_factory=default_profile)
-    """What kind of place this is, and its hard limits."""
+    """The profile: the platform and its hard limits."""
     capacity: StoreCapacity | None = None
-    """What the store may hold; None where its device is the bound."""
+    """Bound of the store; None if its device is the bound."""
     capability_policy: CapabilityPolicy = CapabilityPolicy.OPEN
     entries: set[str] = field(default_factory=set[str])
-    """What serves this runtime, by the catalog's names; an entry adds itself when it is up."""
+    """Servers of this runtime, by the catalog's names; each adds itself when it is up."""
     skill_dirs: SkillDirs = field(default_factory=SkillDirs)
     """The host's directories of agent skills, which are read and nothing else."""
     tool_shelves: ToolShelves = field(default_factory=ToolShelves)
@@ -89,26 +89,26 @@ class OperationContext:
     """Remembers when facts were shown, until that is stored."""
     default_scope: Scope | None = None
     caller: str = "host"
-    """Who calls, as the audit names it: a principal, or the transport of a call without one."""
+    """The caller in the audit: a principal, or the transport of a call without one."""
     audit_id: str | None = None
     """The id of the caller's own records."""
     source: str | None = None
-    """What the caller says to be."""
+    """The caller's own name for itself."""
     notes_projections: bool = False
-    """Whether each projection leaves an entry in the journal."""
+    """If true, each projection leaves an entry in the journal."""
     put_off: set[SpaceId] = field(default_factory=set[SpaceId])
-    """Spaces in which this runtime has put something off, or seen that somebody did."""
+    """Spaces with jobs that this runtime has queued or seen."""
     runners: dict[str, JobRunner] = field(default_factory=dict[str, JobRunner])
-    """What does the jobs of further kinds, by kind. A job of a kind that is not here is left to other processes."""
+    """Runners of jobs of further kinds, by kind. A job of a kind that is not here is left to other processes."""
     closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
-    """What ends with the runtime, before its store is let go."""
+    """Tasks that end with the runtime, before its store is closed."""
     closing: list[str] = field(default_factory=list[str])
     """Why the runtime was closed; empty while it is open."""
 
     def scope_of(self, request: ScopedRequest, /) -> Scope:
         """Return the scope of `request`, else the runtime's own.
 
-        Raises ScopeMissing where there is neither, PermissionRefused for a space that the system keeps for itself.
+        Raises ScopeMissing if there is neither, PermissionRefused for a space that the system keeps for itself.
         """
         scope = request.scope or self.default_scope
         if scope is None:

@@ -1,4 +1,4 @@
-"""What a profile's hard limits do: stores are bounded, texts beyond them refused whole, blocks built smaller."""
+"""Effects of a profile's hard limits: stores are bounded, texts beyond them refused whole, blocks built smaller."""
 
 from elytron.indexing.checkpoint_store import CHECKPOINT
 from elytron.journal.compaction import compact
@@ -12,9 +12,9 @@ from elytron_store.wrappers.quota import QuotaStore
 
 
 def capacity_of(profile: Profile, engine: str, /, *, is_kept: bool) -> StoreCapacity | None:
-    """Return what a store of `engine` may hold in `profile`; None where its device is the bound. Raises Unsupported.
+    """Return the capacity of a store of `engine` in `profile`; None if its device is the bound. Raises Unsupported.
 
-    An embedded store is bounded in every profile: as a standalone device's where it is kept in a folder.
+    An embedded store is bounded in every profile: as a standalone device's if it is kept in a folder.
     """
     if profile.engines and engine not in profile.engines:
         way_out = ", ".join(f"{name}:" for name in profile.engines if name != "given")
@@ -25,7 +25,7 @@ def capacity_of(profile: Profile, engine: str, /, *, is_kept: bool) -> StoreCapa
 
 
 async def bounded(store: Store, capacity: StoreCapacity | None, /) -> Store:
-    """Return `store` bounded by `capacity`, where there is one; a store that cannot be counted is closed."""
+    """Return `store` bounded by `capacity`, if any; a store that cannot be counted is closed."""
     if capacity is None:
         return store
     try:

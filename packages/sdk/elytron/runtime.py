@@ -15,7 +15,7 @@ class MemoryRuntime(MemoryFace):
 
     Calls take the typed request; the everyday ones also take plain values, and the ids that mem0's users know:
     `user_id` names the space, `agent_id` the agent, `run_id` the conversation. Many calls may run at once.
-    `async with elytron.open(...) as memory` opens and closes it. What an operation does stands in `elytron.ops`.
+    `async with elytron.open(...) as memory` opens and closes it. `elytron.ops` has what each operation does.
     """
 
     def __init__(self, context: OperationContext, /) -> None:

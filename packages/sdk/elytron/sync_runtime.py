@@ -26,7 +26,7 @@ FaceT = TypeVar("FaceT", bound=MemoryFace)
 
 
 _open: "set[BlockingMemory[Any]]" = set()
-"""Blocking memories that nobody has closed yet."""
+"""Blocking memories that are not closed yet."""
 
 
 @cache
@@ -35,7 +35,7 @@ def _close_at_exit() -> None:
 
     When the callbacks of `atexit` run, no executor takes anything any more, and closing needs some.
     """
-    # What ends executors is told when they are loaded, and what is told last is done first.
+    # Executors register their end when they are loaded, and the last one registered runs first.
     import_module("concurrent.futures.thread")
     getattr(threading, "_register_atexit", atexit.register)(_close_all)
 
@@ -64,7 +64,7 @@ class BlockingMemory(Generic[FaceT]):
 
     It lives in an event loop on a thread of its own, so the calls work anywhere: in a script, beneath a
     running loop, in a notebook. `with elytron.open(...) as memory` opens and closes it; one that was never closed is
-    closed when the interpreter ends. A forked process has no such thread: there it is closed, and is opened anew.
+    closed when the interpreter ends. A forked process has no such thread: there it is closed, and is opened again.
     """
 
     def __init__(self, opening: Coroutine[Any, Any, FaceT], /) -> None:

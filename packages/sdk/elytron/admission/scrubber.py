@@ -1,4 +1,4 @@
-"""What is taken out of every text that comes in, before it is stored: credentials, payment numbers, own output.
+"""Removal from every incoming text, before it is stored: credentials, payment numbers, own output.
 
 Ids are left alone: they are compared, never read. `OPAQUE` names the fields that hold them.
 """
@@ -23,7 +23,7 @@ OWN_OUTPUT: Final = "recalled_memory"
 RECALLED: Final = "[recalled memory]"
 """Stands where a label held nothing but this memory's own output."""
 ROOM: Final = 100
-"""Every text may have so many characters: up to there a blacked out one may grow."""
+"""Bound of every text in characters: a blacked out one may grow up to it."""
 OPAQUE: Final = frozenset(
     (
         *(
@@ -57,10 +57,10 @@ ValueT = TypeVar("ValueT", bound=Value)
 
 
 class OwnOutput(Enum):
-    """What is done with this memory's own output in a text."""
+    """Treatment of this memory's own output in a text."""
 
     STRIP = auto()
-    """What was said beside it is kept: a turn is never refused for what a model was shown."""
+    """The text beside it is kept: a turn is never refused because of a block that a model was shown."""
     REFUSE = auto()
     """The same, but a text that holds nothing else is refused."""
     KEEP = auto()
@@ -77,7 +77,7 @@ _TURNS: Final = (
 
 
 class Scrubbed(NamedTuple):
-    """What was found by kind, and how long the longest text was as it was given."""
+    """Findings by kind, and the length of the longest text as given."""
 
     found: dict[str, int]
     longest: int
@@ -101,7 +101,7 @@ async def scrub_request(request: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE
 
 
 def scrub_value(value: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, Scrubbed]:
-    """Return `value` with every text in it blacked out; the same one where there was nothing."""
+    """Return `value` with every text in it blacked out; the same one if there was nothing."""
     found = _Found()
     clean = _value(value, found, own)
     return clean, Scrubbed(dict(sorted(found.kinds.items())), found.longest)
@@ -134,7 +134,7 @@ def _value(value: ValueT, found: _Found, own: OwnOutput) -> ValueT:
 
 
 def _message(message: Message, found: _Found) -> Message:
-    """Return the message itself where there is nothing to take out; what was only shown leaves no words."""
+    """Return the message itself if there is nothing to remove; a repeated block leaves no words."""
     found.longest = max(found.longest, len(message.text))
     told = message.text
     if is_own_output(told):

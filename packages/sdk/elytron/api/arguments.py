@@ -42,10 +42,10 @@ _FIELDS = frozenset({"role", "content", "name", "timestamp"})
 _BESIDE = frozenset(
     {"annotations", "audio", "function_call", "id", "refusal", "status", "tool_call_id", "tool_calls", "type"}
 )
-"""What model APIs put beside a message's words: none of it was said, and it is left out."""
+"""Fields of model APIs beside a message's words: they are not words and are left out."""
 _NO_FILTERS = RecallFilters()
 _SCOPES_KEPT = 256
-# What they are made of was looked at before.
+# Their parts were checked before.
 _DRAFTS = Vouched(TurnDraft, "messages", "metadata")
 _TRANSCRIPTS = Vouched(TranscriptWrite, "turns")
 _WRITES = Vouched(MemoryWriteRequest, "scope", "write")
@@ -195,7 +195,7 @@ def _fields(metadata: object) -> dict[str, Any]:
 
 def _each(messages: object) -> list[_Plain]:
     """Return the messages one by one. Raises InvalidInput for what is none."""
-    # What a model's library gives may be a list of its own fields too: that it has a content says what it is.
+    # A model library's object may also be a list of its own fields: its `content` decides.
     is_one = isinstance(messages, str | Mapping | Message) or hasattr(messages, "content")
     if is_one or not isinstance(messages, Iterable):
         return [_plain(cast("object", messages))]
@@ -203,7 +203,7 @@ def _each(messages: object) -> list[_Plain]:
 
 
 def _plain(item: object) -> _Plain:
-    """Return a message of a model's library as the mapping that it stands for, and any other as it is."""
+    """Return a message object of a model's library as a mapping, and any other value unchanged."""
     if isinstance(item, str | Mapping | Message):
         return cast("_Plain", item)
     role = getattr(item, "role", None) or getattr(item, "type", None)
@@ -238,7 +238,7 @@ def moment(given: When, *, field: str) -> Instant:
 
 
 def _words(content: object, *, field: str) -> str:
-    """Return the words of a message's content: a text, or the text parts of a list of whatever else; None has none."""
+    """Return the words of a message's content: a text, or the text parts of a list; None has none."""
     if isinstance(content, str):
         return content
     if isinstance(content, list | tuple):

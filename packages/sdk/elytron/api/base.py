@@ -1,4 +1,4 @@
-"""What every face stands on: a request is performed, here or elsewhere, and its report comes back."""
+"""Base of every face: a request is performed, here or elsewhere, and its report comes back."""
 
 from abc import ABC, abstractmethod
 from typing import NoReturn, TypeVar

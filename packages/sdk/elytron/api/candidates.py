@@ -12,7 +12,7 @@ from elytron_core.planes.knowledge.long_term import Authority, Kind
 
 
 class CandidatesFace(Face):
-    """Propose and decide on beliefs, fold near duplicates, see where a conversation stands and who takes part."""
+    """Propose and decide on beliefs, fold near duplicates, see a conversation's state and its subjects."""
 
     async def add_fact(
         self,
@@ -27,9 +27,9 @@ class CandidatesFace(Face):
         idempotency_key: str | None = None,
         user_id: str | None = None,
     ) -> contracts_write.MemoryWriteReport:
-        """Propose one fact, which is `topic`'s current one if admission says so; the report's decision tells.
+        """Propose one fact, which is `topic`'s current one if admission accepts it; see the report's decision.
 
-        `authority` is who vouches for it, `at` when it was observed, `citations` are ids of messages that it rests on.
+        `authority` vouches for it, `at` is when it was observed, `citations` are ids of messages that it rests on.
         """
         draft = arguments.fact_of(
             topic,
@@ -66,7 +66,7 @@ class CandidatesFace(Face):
     async def get_fact(
         self, fact: str | facts.FactDetailRequest, /, *, include_private: bool = False
     ) -> facts.FactDetailReport:
-        """Read one fact in full, whatever its state. Raises NotFound."""
+        """Read one fact in full, in any state. Raises NotFound."""
         if isinstance(fact, str):
             fact = facts.FactDetailRequest(id=fact, include_private=include_private)
         return await self.operate(fact, facts.FactDetailReport)
@@ -96,7 +96,7 @@ class CandidatesFace(Face):
         return await self.operate(person, facts.ProfileReport)
 
     async def change_fact(self, request: facts.FactChangeRequest, /) -> facts.FactChangeReport:
-        """Change one fact that stands. Raises NotFound, InvalidInput, PreconditionFailed."""
+        """Change one current fact. Raises NotFound, InvalidInput, PreconditionFailed."""
         return await self.operate(request, facts.FactChangeReport)
 
     async def forget_facts(
@@ -132,7 +132,7 @@ class CandidatesFace(Face):
     async def read_continuity(
         self, request: continuity.ContinuityRequest | None = None, /
     ) -> continuity.ContinuityReport:
-        """Say where the scope's conversation stands: state, summary, capsules, notes."""
+        """Return the state of the scope's conversation: work, summary, capsules, notes."""
         return await self.operate(request or continuity.ContinuityRequest(), continuity.ContinuityReport)
 
     async def export_continuity(

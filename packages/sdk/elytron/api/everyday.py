@@ -193,7 +193,7 @@ class EverydayFace(Face):
     ) -> control.MemoryControlReport:
         """Remove memories by their ids, or the whole space by its name, physically.
 
-        Raises ScopeMissing where nothing is named.
+        Raises ScopeMissing if nothing is named.
         """
         if not isinstance(memories, control.MemoryEraseRequest):
             scope = arguments.scope_of(self.scope, user_id=user_id)
@@ -273,7 +273,7 @@ class EverydayFace(Face):
     async def keep_erasures(
         self, target: str | PathLike[str] | erasures.MemoryErasuresKeepRequest, /
     ) -> erasures.MemoryErasuresKeepReport:
-        """Write what was erased to a file, beside what it tells already; it holds no content."""
+        """Write the erasures to a file, beside those already in it; it has no content of memories."""
         if not isinstance(target, erasures.MemoryErasuresKeepRequest):
             target = erasures.MemoryErasuresKeepRequest(path=fspath(target))
         return await self.operate(target, erasures.MemoryErasuresKeepReport)
@@ -281,7 +281,7 @@ class EverydayFace(Face):
     async def apply_erasures(
         self, source: str | PathLike[str] | erasures.MemoryErasuresApplyRequest, /
     ) -> erasures.MemoryErasuresApplyReport:
-        """Erase again what such a file tells of, where an older copy brought it back."""
+        """Erase again what such a file lists, if an older copy brought it back."""
         if not isinstance(source, erasures.MemoryErasuresApplyRequest):
             source = erasures.MemoryErasuresApplyRequest(path=fspath(source))
         return await self.operate(source, erasures.MemoryErasuresApplyReport)
@@ -289,7 +289,7 @@ class EverydayFace(Face):
     async def recover(
         self, request: inspection.MemoryRecoverRequest | None = None, /
     ) -> inspection.MemoryLifecycleReport:
-        """Check the store and build the space's index anew from its journal."""
+        """Check the store and rebuild the space's index from its journal."""
         return await self.operate(request or inspection.MemoryRecoverRequest(), inspection.MemoryLifecycleReport)
 
     async def close(self, request: inspection.MemoryCloseRequest | None = None, /) -> inspection.MemoryLifecycleReport:

@@ -56,7 +56,7 @@ def user_from(nested: Nested, /) -> tuple[str | None, Nested]:
 def filters_from(nested: Nested, /) -> RecallFilters:
     """Return `nested` as typed filters.
 
-    Names that mem0 has for parts of the scope become those filters where they stand at the top or under AND, with a
+    Names that mem0 has for parts of the scope become those filters at the top level or under AND, with a
     plain value, "in" or a list; `created_at` takes gte and lt; names of `RecallFilters` are those filters. Every other
     name is one of metadata, and so is each under `metadata`. Raises InvalidInput, also for a name that is all but one
     of a filter, and LimitExceeded.

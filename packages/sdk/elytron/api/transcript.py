@@ -16,7 +16,7 @@ class TranscriptFace(Face):
     async def replay_transcript(
         self, request: transcript.MemoryTranscriptReplayRequest | None = None, /
     ) -> transcript.MemoryTranscriptReplayReport:
-        """Read the scope's conversation as one audience may see it: the host's UI, where nothing else is said."""
+        """Read the scope's conversation as one audience may see it: by default the host's UI."""
         request = request or transcript.MemoryTranscriptReplayRequest()
         return await self.operate(request, transcript.MemoryTranscriptReplayReport)
 

@@ -1,4 +1,4 @@
-"""What is given to calls, looked at once: mistakes that would be found late, or would quietly change what holds."""
+"""Validation of calls' arguments: mistakes that would be found late, or would silently change a result."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -37,7 +37,7 @@ def require(
 
 
 def paths(given: Sequence[str | PathLike[str]] | str | PathLike[str], /) -> Sequence[str | PathLike[str]]:
-    """Return the paths; one that stands alone is one, and not as many as it has letters."""
+    """Return the paths; a single path is one, and not one per letter."""
     return (given,) if isinstance(given, str | PathLike) else given
 
 
@@ -49,7 +49,7 @@ def texts(given: Sequence[str], /, *, field: str) -> tuple[str, ...]:
 
 
 def ids(given: object, /) -> tuple[str, ...]:
-    """Return the ids of memories; one that stands alone is one. Raises InvalidInput for what is neither."""
+    """Return the ids of memories; a single id is one. Raises InvalidInput for other values."""
     if isinstance(given, str):
         return (given,)
     if not isinstance(given, Iterable):

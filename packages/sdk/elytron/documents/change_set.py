@@ -30,7 +30,7 @@ class Changes:
         return body
 
     def delete(self, ref: Ref, /, *, expects: int) -> None:
-        """Remove what stands at `ref`, now at revision `expects`; the journal says so."""
+        """Remove the document at `ref`, now at revision `expects`, with a journal entry."""
         self._deletes[ref] = Delete(ref, expects)
         self._entries.append(Entry(Action.DELETE, ref))
 
@@ -56,7 +56,7 @@ class Changes:
 
     @property
     def requires(self) -> tuple[Require, ...]:
-        """What must stand as it was read; a document that the batch itself changes says so by its revision."""
+        """Documents that must be unchanged since they were read; those that the batch changes have a revision."""
         changed = self._puts.keys() | self._deletes.keys()
         return tuple(require for ref, require in self._requires.items() if ref not in changed)
 
@@ -66,7 +66,7 @@ class Changes:
 
     @property
     def folded(self) -> Mapping[Ref, Folded]:
-        """What of the batch an index is told."""
+        """The part of the batch for an index."""
         return self._folded
 
     def __bool__(self) -> bool:

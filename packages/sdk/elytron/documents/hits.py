@@ -1,4 +1,4 @@
-"""How a stored memory looks to a caller."""
+"""Hits: stored memories in the form for callers."""
 
 from collections.abc import Mapping
 

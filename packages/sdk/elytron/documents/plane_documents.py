@@ -1,4 +1,4 @@
-"""What the planes have in common that keep one document per matter, conversation or name.
+"""Shared parts of planes with one document per matter, conversation or name.
 
 Their memories are known by a word and a key (`capsule:3f…`), so that one look-up finds any of them.
 """
@@ -38,7 +38,7 @@ class KeptMemory:
     def found(
         self, *, score: float = 0.0, signals: Mapping[str, float] | None = None, now: Instant | None = None
     ) -> RecallHit:
-        """Return how it looks to whoever recalled it, with how fresh a capsule is at `now`."""
+        """Return its hit, with a capsule's freshness at `now`."""
         value = self.value
         fresh = _freshness(value, now) if now is not None else None
         is_of_space = isinstance(value, subjects.Subject | tools.ToolExperience | records.Record)
@@ -69,7 +69,7 @@ def _freshness(value: Kept, now: Instant) -> Freshness | None:
 
 
 def by_plane(documents: Mapping[str, int], /) -> dict[Plane, int]:
-    """Return how many memories of each plane there are in so many documents of each collection."""
+    """Return the number of memories of each plane from the number of documents of each collection."""
     return {PLANES[name]: count for name, count in sorted(documents.items()) if name in PLANES and count}
 
 
@@ -157,17 +157,17 @@ def forgotten_at(value: Kept, /) -> Instant | None:
 
 
 def is_forgotten(value: Kept, /) -> bool:
-    """Tell whether a caller hid the document."""
+    """Return whether a caller hid the document."""
     return forgotten_at(value) is not None
 
 
 def is_expired(value: Kept, now: Instant, /) -> bool:
-    """Tell whether the document's time to live is over."""
+    """Return whether the document's time to live is over."""
     return isinstance(value, records.Record) and value.is_expired(now)
 
 
 def hidden(value: Kept, at: Instant | None, /) -> Kept | None:
-    """Return the document hidden since `at`, or shown again for None; None where it is so, or knows no hiding."""
+    """Return the document hidden since `at`, or shown again for None; None if unchanged, or if it cannot be hidden."""
     if isinstance(value, subjects.Subject | candidates.Candidate) or is_forgotten(value) is (at is not None):
         return None
     if isinstance(value, records.Record) and at is None:

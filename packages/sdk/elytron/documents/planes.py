@@ -26,7 +26,7 @@ Kept = KeptRecallable | garden.GardenDocument | subjects.Subject | candidates.Ca
 
 
 class Reach(Enum):
-    """Which calls show the memories of a plane."""
+    """Calls that show the memories of a plane."""
 
     RECALL = auto()
     """Recall and lists, if the filters leave it."""

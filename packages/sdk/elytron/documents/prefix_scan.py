@@ -11,7 +11,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, Store
 
 _AT_ONCE = 500
-"""So many documents are read at a time where others may lie between those that are asked for."""
+"""Page size if other documents may be between the requested ones."""
 
 
 async def documents_under(store: Store, space: SpaceId, collection: str, prefixes: Iterable[str], /) -> list[Document]:
@@ -25,7 +25,7 @@ async def documents_under(store: Store, space: SpaceId, collection: str, prefixe
     found: list[Document] = []
     after, place = "", 0
     while place < len(wanted):
-        # The key before all that begin so: what lies between is passed over.
+        # The key before all with this prefix: keys between are skipped.
         after = max(after, wanted[place][:-1])
         page = await store.scan(space, collection, prefix=shared, after=after, limit=limit)
         for document in page:
@@ -62,7 +62,7 @@ async def sound_documents(store: Store, space: SpaceId, collection: str, prefix:
             place = f"document {collection}/"
             if not error.what.startswith(place):
                 raise
-            if limit > 1:  # what stands before the damaged one is read in smaller pages
+            if limit > 1:  # documents before the damaged one are read in smaller pages
                 limit //= 2
                 continue
             after = error.what.removeprefix(place)

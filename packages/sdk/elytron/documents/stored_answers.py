@@ -1,6 +1,6 @@
-"""What a repeated call is answered, kept so that only who makes the same call again can read it.
+"""Stored answers for repeated calls, readable only by a caller that makes the same call again.
 
-An answer may name what the call stored, and outlives it: after an erasure it must not tell what is gone. Its key is
+An answer may name what the call stored, and outlives it: after an erasure it must not reveal what is gone. Its key is
 made of the space's secret, the idempotency key and the whole request, of which the store keeps a digest alone.
 """
 

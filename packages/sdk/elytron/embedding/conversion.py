@@ -24,7 +24,7 @@ Weights = dict[str, NDArray[np.float32]]
 
 
 class Shape(Value):
-    """What of an encoder's `config.json` its graph is made by."""
+    """Fields of an encoder's `config.json` that its graph is made by."""
 
     hidden_size: int
     num_attention_heads: int
@@ -33,7 +33,7 @@ class Shape(Value):
 
 
 def shape_of(config: bytes, /) -> Shape:
-    """Return the shape that `config.json` tells. Raises UnreadableFile for another kind of model."""
+    """Return the shape in `config.json`. Raises UnreadableFile for another kind of model."""
     try:
         told = json.loads(config)
         if told["model_type"] != "bert" or told["hidden_act"] != "gelu":

@@ -27,22 +27,22 @@ DOCUMENTS_AT_ONCE = 64
 
 @dataclass(slots=True)
 class Progress:
-    """What a pass did so far."""
+    """Progress of a pass."""
 
     embedded: int = 0
     reused: int = 0
     refused: int = 0
     sequence: int = 0
     is_done: bool = False
-    """Whether nothing was left that the embedder has not refused."""
+    """True if all texts are embedded that the embedder has not refused."""
 
 
 async def embed_some(
     ctx: OperationContext, space: SpaceId, embedder: Embedder, progress: Progress, /, *, texts: int
 ) -> None:
-    """Make and commit vectors until nothing is missing or `texts` texts were embedded; `progress` tells how far.
+    """Make and commit vectors until nothing is missing or `texts` texts were embedded; `progress` gets each step.
 
-    Raises ModelUnavailable where the embedder fails, ModelRefused where it gives no vectors; what was committed stays.
+    Raises ModelUnavailable if the embedder fails, ModelRefused if it gives no vectors; committed vectors stay.
     """
     race = Race()
     while progress.embedded < texts:
@@ -235,7 +235,7 @@ def _texts(document: Document) -> dict[str, str]:
 
 
 def nudge(ctx: OperationContext, space: SpaceId, /) -> None:
-    """See to it that what has no vector yet gets one soon; nobody waits for it, and nothing fails by it."""
+    """Schedule vectors for texts without one; no caller waits for it, and no call fails because of it."""
 
     async def work() -> None:
         record = await ctx.spaces.find(space)

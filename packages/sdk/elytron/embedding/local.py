@@ -14,7 +14,7 @@ from elytron_core.errors import InvalidInput
 from elytron_core.ports.models import EmbedderInfo
 
 PASSAGES: Final = 8
-"""So many passages of a message are embedded apart: a small encoder reads a text's beginning, and one thought best."""
+"""Number of passages of a message that are embedded apart: a small encoder reads a text's beginning best."""
 
 
 class LocalEmbedder:

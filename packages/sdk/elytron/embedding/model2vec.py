@@ -32,7 +32,7 @@ Floats = NDArray[np.float32]
 
 
 class Config(Value):
-    """What of a folder's `config.json` changes vectors."""
+    """Fields of a folder's `config.json` that change vectors."""
 
     normalize: bool = False
     max_length: Annotated[int, Field(ge=1)] | None = _MAX_TOKENS
@@ -126,7 +126,7 @@ class TokenTable:
     is_normal: bool
 
     def vector(self, text: str) -> Floats:
-        """Return the mean vector of a text's known tokens; all 0 where it has none."""
+        """Return the mean vector of a text's known tokens; all 0 if it has none."""
         encoded = self.tokenizer.encode(text[: self.chars], add_special_tokens=False)
         ids = np.array([token for token in encoded.ids if token != self.unknown], np.intp)
         if not len(ids):
@@ -167,7 +167,7 @@ def _table(weights: bytes, tokens: bytes, config: bytes) -> TokenTable:
 
 
 def _unknown(tokenizer: Any, tokens: bytes) -> int | None:
-    """Return the id of the token that stands for all others; a Unigram model tells it in its file alone."""
+    """Return the id of the token for unknown ones; a Unigram model has it in its file alone."""
     if not hasattr(tokenizer.model, "unk_token"):
         found: int | None = json.loads(tokens)["model"].get("unk_id")
         return found

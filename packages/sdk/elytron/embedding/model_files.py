@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 class ModelManifest(Value):
-    """What a model's folder holds. `files` are SHA-256 digests by file name; `made_from` says where it came from."""
+    """Manifest of a model's folder. `files` are SHA-256 digests by file name; `made_from` is its source."""
 
     format: Annotated[int, Field(ge=1, le=1)] = 1
     model: ModelId
@@ -52,7 +52,7 @@ def models_folder() -> Path:
 
 
 def read_manifest(folder: Path, /) -> ModelManifest:
-    """Return what the model in `folder` is. Raises UnreadableFile where there is none."""
+    """Return the manifest of the model in `folder`. Raises UnreadableFile if there is none."""
     try:
         data = (folder / MANIFEST).read_bytes()
     except OSError:
@@ -65,7 +65,7 @@ def read_manifest(folder: Path, /) -> ModelManifest:
 
 
 def read_part(folder: Path, name: str, manifest: ModelManifest, /) -> bytes:
-    """Return a file of the folder. Raises UnreadableFile where it is not the one that the manifest names."""
+    """Return a file of the folder. Raises UnreadableFile if it is not the one that the manifest names."""
     try:
         data = (folder / name).read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""How like a query the passages of messages are: what one of them says may be nearer to it than the whole."""
+"""Likeness of messages' passages to a query: one passage may be nearer to it than the whole."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ async def by_passages(ctx: OperationContext, searched: Searched, seen: Sequence[
 
 
 def _nearest(kept: VectorSet, check: int, asked: Vector) -> float | None:
-    """Return the highest cosine of a text's passages; None where it has none to compare."""
+    """Return the highest cosine of a text's passages; None if it has none to compare."""
     halves = kept.halves_of_passages(hexadecimal(check)) if kept.dimensions == len(asked) else b""
     passages = np.frombuffer(halves, "<f2").reshape(-1, kept.dimensions).astype(np.float32)
     return float((passages @ asked).max()) if len(passages) else None

@@ -1,4 +1,4 @@
-"""Which vectors go with a memory that is erased."""
+"""Removal of the vectors of erased memories."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from elytron_core.ports.store import Ref, Store
 
 
 async def vectors_of(store: Store, space: SpaceId, sources: Iterable[Ref], /) -> dict[Ref, int]:
-    """Return where vectors of the documents `sources` stand, by whatever model, with their revisions."""
+    """Return the references of vectors of the documents `sources`, of all models, with their revisions."""
     if not await store.scan(space, VECTORS, limit=1):
         return {}
     found = await documents_under(store, space, VECTORS, map(vectors_prefix, sources))

@@ -1,1 +1,1 @@
-"""What is removed from a space, with proof."""
+"""Erasure from a space, with proof."""

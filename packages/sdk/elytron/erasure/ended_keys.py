@@ -1,4 +1,4 @@
-"""Keys and gateway users that ended: told outside of the store, ended again in an older copy that was put back."""
+"""Keys and gateway users that ended: recorded outside of the store, ended again in an older copy that was put back."""
 
 from collections.abc import Collection
 
@@ -17,12 +17,12 @@ from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Era
 from elytron_core.scope import Scope
 
 COLLECTIONS = frozenset({USERS, KEYS, ACCESS_KEYS})
-"""Where keys and their users stand, in the system space."""
+"""Collections of keys and their users, in the system space."""
 _SALT_BYTES = 32
 
 
 async def gather_ended(ctx: OperationContext, told: SpaceErasures, /) -> None:
-    """Add to `told` which gateway users were erased, and which keys were erased, rotated or revoked."""
+    """Add the erased gateway users to `told`, and the keys that were erased, rotated or revoked."""
     kept_since: set[Ref] = set()
     async for entry in store_pages.entries(ctx.store, SYSTEM_SPACE):
         if entry.ref.collection not in COLLECTIONS:

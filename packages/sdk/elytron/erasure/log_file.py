@@ -21,7 +21,7 @@ from elytron_core.planes.admin.gateway import KEYS, USERS
 from elytron_core.ports.store import Ref
 
 _TOLD = frozenset({*PLANES, USERS, KEYS, ACCESS_KEYS})
-"""The collections that a file tells of: memories, and the keys and users of the system space."""
+"""The collections of a file: memories, and the keys and users of the system space."""
 
 
 class Erased(NamedTuple):
@@ -33,7 +33,7 @@ class Erased(NamedTuple):
 
 @dataclass(slots=True)
 class SpaceErasures:
-    """What was erased in one space, each with the time of the last word that was erased."""
+    """Erasures in one space, each with the time of the last word that was erased."""
 
     space: SpaceId
     identity: str
@@ -52,7 +52,7 @@ class SpaceErasures:
 
 
 class Erasures:
-    """What a file tells of each space: by its name, and by what stands for its secret, for a name may be another's."""
+    """A file's erasures of each space: by its name, and by a tag of its secret, for a name may be another's."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[SpaceId, str], SpaceErasures] = {}
@@ -62,17 +62,17 @@ class Erasures:
         return tuple(self._told.values())
 
     def of(self, space: SpaceId, identity: str, /) -> SpaceErasures:
-        """Return what is told of a space, which more can be added to."""
+        """Return a space's erasures, to which more can be added."""
         return self._told.setdefault((space, identity), SpaceErasures(space, identity))
 
     def find(self, space: SpaceId, identity: str, /) -> SpaceErasures | None:
-        """Return what is told of a space, or of the one that it was restored from under another name."""
+        """Return the erasures of a space, or of the one that it was restored from under another name."""
         known = self._told.get((space, identity))
         return known or next((told for told in self._told.values() if told.identity == identity), None)
 
 
 def read_erasures(path: Path, /) -> Erasures:
-    """Return what the file tells. Raises UnreadableFile for one that is none, is cut off, or holds a wrong line."""
+    """Return the file's erasures. Raises UnreadableFile for another kind of file, one cut off, or a wrong line."""
     try:
         with path.open("rb") as file:
             return _read(path.name, file)
@@ -81,7 +81,7 @@ def read_erasures(path: Path, /) -> Erasures:
 
 
 def known_erasures(path: Path, /) -> Erasures:
-    """Return what the file tells; nothing where there is none yet. Raises UnreadableFile."""
+    """Return the file's erasures; empty if there is no file yet. Raises UnreadableFile."""
     # Asked of `os`, which has a no also for what may not be looked at.
     return read_erasures(path) if os.path.exists(path) else Erasures()  # noqa: PTH110
 

@@ -100,7 +100,7 @@ async def _citing(ctx: OperationContext, scope: Scope) -> AsyncIterator[tuple[st
 
 
 async def _telling_of(ctx: OperationContext, scope: Scope, gone: dict[str, None]) -> list[str]:
-    """Return what was drawn from what goes among other things: it may repeat it, and can be drawn anew."""
+    """Return the memories that were partly drawn from erased ones: they may repeat them, and can be drawn again."""
     tags = {transcript.tag_of(TurnId(one)) for one in gone if ":" not in one}
     found: list[str] = []
     for collection, home in HOMES.items():

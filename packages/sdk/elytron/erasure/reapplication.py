@@ -1,4 +1,4 @@
-"""What a space's journal tells was erased, and the same erased again where an older copy brought it back."""
+"""Erasures in a space's journal, and the same done again if an older copy brought content back."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -25,12 +25,12 @@ from elytron_core.scope import Scope
 
 _CUTTING = frozenset({Action.DELETE, Action.LIFECYCLE})
 _SAID_ONCE = frozenset({transcript.TURNS, long_term.FACTS})
-"""What these say never changes: closing or moving one writes nothing anew."""
+"""Their text never changes: closing or moving one writes no new text."""
 _NOT_TOLD = "the file tells of no space of this name that is gone from here"
 
 
 async def gather_erasures(ctx: OperationContext, scope: Scope, kept: Erasures, /) -> SpaceErasures | None:
-    """Add to `kept` what the space's journal tells was erased; None where nothing was ever written to it."""
+    """Add the erasures in the space's journal to `kept`; None if nothing was ever written to it."""
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return None
@@ -43,7 +43,7 @@ async def gather_erasures(ctx: OperationContext, scope: Scope, kept: Erasures, /
     async for entry in store_pages.entries(ctx.store, scope.space):
         if entry.ref.collection not in PLANES:
             continue
-        # An erasure takes the digests of all that was told of a document until then; what has one was written since.
+        # An erasure removes the digests of all earlier entries of a document; an entry with one was written since.
         if entry.digest:
             kept_since.add(entry.ref)
         elif entry.ref not in kept_since:
@@ -61,7 +61,7 @@ async def gather_erasures(ctx: OperationContext, scope: Scope, kept: Erasures, /
 async def erase_again(
     ctx: OperationContext, scope: Scope, kept: Erasures, /, *, dry_run: bool
 ) -> MemoryErasuresApplyReport:
-    """Erase in the space what `kept` tells of it. Killed in between, the same call finishes the work."""
+    """Erase in the space what `kept` lists for it. Killed in between, the same call finishes the work."""
     record = await ctx.spaces.find(scope.space)
     told = kept.find(scope.space, _identity(record)) if record is not None else None
     if record is None or told is None:
@@ -97,7 +97,7 @@ class _Journal:
     def add(self, entry: JournalEntry, /) -> None:
         self.last_at = max(self.last_at, entry.at)
         if entry.covers > 1:
-            return  # of what it stands for nothing is known, nor whether bytes were removed
+            return  # its documents are unknown, and whether bytes were removed
         if entry.action is Action.ERASE:
             self.removed = entry.sequence
         elif entry.ref.collection not in PLANES:
@@ -167,6 +167,6 @@ async def gather_all(ctx: OperationContext, kept: Erasures, /, *, gone: Collecti
 async def erase_all_again(
     ctx: OperationContext, kept: Erasures, /, *, dry_run: bool
 ) -> tuple[MemoryErasuresApplyReport, ...]:
-    """Erase in every space what `kept` tells of it; return what became of those that it tells of."""
+    """Erase in every space what `kept` lists for it; return the outcome of each."""
     spaces = [space async for space in store_pages.spaces(ctx.store)]
     return tuple([await erase_again(ctx, Scope(space=space), kept, dry_run=dry_run) for space in spaces])

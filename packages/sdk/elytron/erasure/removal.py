@@ -39,25 +39,25 @@ from elytron_core.ports.store import Action, Batch, Document, Entry, Erasure, Re
 from elytron_core.scope import ConversationKey, Scope
 
 _REMOVED_AT_ONCE = 10_000
-"""Of so many memories the bytes are removed together."""
+"""Number of memories whose bytes are removed together."""
 _Changed = transcript.Turn | transcript.Conversation | long_term.Slot | AuditTrail
-"""What may stay behind an erasure in another form."""
+"""Derived forms that may stay after an erasure."""
 
 
 @dataclass(slots=True)
 class _Plan:
-    """What one erasure takes: whole documents, and messages cut out of turns that stay."""
+    """Target of one erasure: whole documents, and messages cut out of turns that stay."""
 
     record: SpaceRecord
     names: dict[Ref, int]
-    """Where the host ids of its turns stand."""
+    """References of the host ids of its turns."""
     refs: dict[Ref, int] = field(default_factory=dict[Ref, int])
     changes: dict[Ref, tuple[_Changed, int]] = field(default_factory=dict[Ref, tuple[_Changed, int]])
     sources: set[Ref] = field(default_factory=set[Ref])
-    """The documents that are erased or cut: what stands for their texts goes too."""
+    """The documents that are erased or cut: tags of their texts are removed too."""
     citations: set[str] = field(default_factory=set[str])
     has_remains: bool = False
-    """Whether a message was emptied before, perhaps by an erasure that did not get to remove its bytes."""
+    """True if a message was emptied before, perhaps by an erasure that did not remove its bytes."""
 
 
 async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEraseRequest, /) -> MemoryControlReport:
@@ -163,7 +163,7 @@ def _name_of(record: SpaceRecord, turn: transcript.Turn) -> Ref | None:
 
 
 async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseRequest, /) -> MemoryControlReport:
-    """Erase a whole space: documents, journal, checkpoints, and where it is sealed, its key."""
+    """Erase a whole space: documents, journal, checkpoints, and if it is sealed, its key."""
     counts = await _count(ctx, scope)
     exists = await ctx.spaces.find(scope.space) is not None or bool(counts)
     if exists and not request.dry_run:
@@ -239,7 +239,7 @@ async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan:
 
 
 async def _take_beside(ctx: OperationContext, scope: Scope, memories: Sequence[TurnMemory], plan: _Plan) -> None:
-    """Add what stands beside turns that go, or beside those messages of turns that stay."""
+    """Add documents beside removed turns, or beside those messages of turns that stay."""
     messages = {transcript.message_id(TurnId(memory.ref.key), memory.part) for memory in memories}
     beside = [f"{memory.ref.key}." for memory in memories]
 
@@ -355,7 +355,7 @@ async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _Plan) -> None
     for ref, (value, revision) in plan.changes.items():
         changes.put(ref, value, expects=revision, action=Action.DELETE)
     _, requires, _ = opening_changes(plan.record, is_new=False)
-    # Only what is cut tells of something; lists that grow shorter would fill a bounded journal.
+    # Only cut documents leave entries; lists that grow shorter would fill a bounded journal.
     told = (each if each.ref in plan.sources else Entry(each.action, each.ref) for each in changes.entries)
     batch = Batch(scope.space, ctx.clock.now(), tuple(told), changes.puts, requires=requires, takes_back=True)
     await ctx.store.commit(batch)

@@ -1,4 +1,4 @@
-"""The backlog of maintenance: turns that nobody has looked at in any conversation, their cost, and the work."""
+"""The backlog of maintenance: unprocessed turns in all conversations, their cost, and the work."""
 
 from collections.abc import Awaitable, Callable
 
@@ -28,7 +28,7 @@ Maintain = Callable[[MemoryMaintainRequest], Awaitable[MemoryMaintenanceReport]]
 
 
 class ConversationBacklog(Value):
-    """How many turns of a conversation nobody has looked at."""
+    """Number of unprocessed turns of a conversation."""
 
     channel: str
     conversation: str
@@ -36,7 +36,7 @@ class ConversationBacklog(Value):
 
 
 class MaintenanceBacklog(Value):
-    """What waits in a space. `calls` and `tokens` are what a model is asked at most, and about how much it reads."""
+    """Backlog of a space. `calls` is the largest number of model calls, `tokens` about what they read."""
 
     space: str
     conversations: tuple[ConversationBacklog, ...] = ()
@@ -46,7 +46,7 @@ class MaintenanceBacklog(Value):
 
 
 class BacklogReport(Value):
-    """What working a backlog off came to. What is left is done when it is run again."""
+    """Result of working a backlog off. The rest is done when it is run again."""
 
     space: str
     backlog: MaintenanceBacklog

@@ -1,4 +1,4 @@
-"""Maintain: every part of maintenance now, over the turns that nobody has looked at; what cannot be done is put off."""
+"""Maintain: every part of maintenance now, over unprocessed turns; unfinished parts are queued."""
 
 from heapq import merge
 from itertools import islice
@@ -78,7 +78,7 @@ async def maintain(ctx: OperationContext, request: MemoryMaintainRequest, /) -> 
 
 
 def uses_model(extraction: Extraction, /) -> bool:
-    """Tell whether maintenance may ask the model at all."""
+    """Return whether maintenance may call the model at all."""
     return extraction in {Extraction.AUTO, Extraction.MODEL}
 
 
@@ -102,7 +102,7 @@ async def _run(work: Work, request: MemoryMaintainRequest) -> tuple[tuple[PassOu
 
 
 async def _put_off(work: Work) -> JobId | None:
-    """Queue the turns of a run that could not be finished; None where there are none, or no room."""
+    """Queue the turns of a run that could not be finished; None if there are none, or no room."""
     if not work.turns:
         return None
     known = await enqueue(work.ctx, work.scope, [turn.turn.sequence for turn in work.turns])
@@ -116,7 +116,7 @@ async def _put_off(work: Work) -> JobId | None:
 async def unseen(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, /, *, most: int, asks: bool
 ) -> tuple[list[int], bool]:
-    """Return the numbers of the oldest turns that nobody has looked at, up to `most`, and whether there are more.
+    """Return the numbers of the oldest unprocessed turns, up to `most`, and whether there are more.
 
     With `asks`, those that wait for a model are among them.
     """

@@ -25,14 +25,14 @@ BATCH_TURNS = 400
 BATCH_CHARS = 4_000_000
 HELD_TURNS = 4_000
 HELD_CHARS = 16_000_000
-"""What is held for batches that are not full yet, where many conversations are mixed in one file."""
+"""Bound of turns in batches that are not full yet, if many conversations are mixed in one file."""
 
 Progress = Callable[[int, int], None]
 """Called with the bytes of the file that are committed, and how many it has."""
 
 
 class Writes(Protocol):
-    """What an import needs of a runtime."""
+    """Runtime of an import."""
 
     @property
     def scope(self) -> Scope | None:
@@ -45,7 +45,7 @@ class Writes(Protocol):
 
 
 class TranscriptImportReport(Value):
-    """What an import found at a place and what of it was new. `changed` is false where all was there before.
+    """Result of an import at a place, and its new part. `changed` is false if all was there before.
 
     `left_out` counts by reason what is not stored; `deleted` is the part of it that its writers had deleted.
     """
@@ -69,7 +69,7 @@ class TranscriptImportReport(Value):
 
 @dataclass(slots=True)
 class _Seen:
-    """What the first reading, which judges the whole file, found."""
+    """Result of the first pass, which checks the whole file."""
 
     messages: int = 0
     conversations: set[ConversationKey] = field(default_factory=set[ConversationKey])

@@ -21,7 +21,7 @@ _TELEGRAM = "result.json"
 _SUFFIXES = frozenset({".jsonl", ".json", ".txt", ".text", ".md", ".markdown"})
 _OF_AN_ARCHIVE = frozenset({"manifest.json", "documents.jsonl", "journal.jsonl"})
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
-"""What `zipfile` raises for a file that is damaged, locked, or packed in a way that it does not know."""
+"""Exceptions of `zipfile` for a file that is damaged, locked, or packed in an unknown way."""
 _IN_MEMORY = 8 * 1024 * 1024
 
 
@@ -44,7 +44,7 @@ class Member:
         return copy, len(data)
 
     def data(self, *, most: int) -> bytes:
-        """Return what the file holds, read no further than its bound, whatever it says of its size."""
+        """Return the file's content, read up to its bound, independent of the size in its header."""
         if not isinstance(self.holder, Path):
             return self._unpacked(self.holder, most=most)
         with (self.holder / self.name).open("rb") as file:
@@ -85,7 +85,7 @@ def parts(found: list[Member], /) -> list[Member]:
 
 
 def transcripts(found: list[Member], /) -> list[Member]:
-    """Return the files that may be transcripts: an export's own where there are any, else those with a known suffix."""
+    """Return the files that may be transcripts: an export's own if there are any, else those with a known suffix."""
     exported = parts(found) or [member for member in found if PurePosixPath(member.name).name == _TELEGRAM]
     return exported or [member for member in found if PurePosixPath(member.name).suffix.lower() in _SUFFIXES]
 

@@ -1,6 +1,6 @@
-"""ChatGPT's `conversations.json`: each conversation is a tree of messages; what its user last saw is one path of it.
+"""ChatGPT's `conversations.json`: each conversation is a tree of messages; its user last saw one path of it.
 
-Where an export names no such path, or a node that it does not hold, the newest is read, as far as it goes.
+If an export names no such path, or a missing node, the newest path is read up to its end.
 """
 
 from collections.abc import Iterator

@@ -39,6 +39,6 @@ def read(document: Json, _home: ConversationKey, place: Place, /) -> Iterator[Sa
 
 
 def _words(message: dict[str, Json]) -> str:
-    """Return what was said; beside blocks the text is not it, as it stands in for blocks that hold no words."""
+    """Return the words; if there are blocks, `text` is ignored, as it replaces blocks without words."""
     blocks = message.get("content")
     return message_shape.text(blocks) if blocks else message_shape.text(message.get("text"), what="text")

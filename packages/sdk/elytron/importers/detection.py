@@ -1,4 +1,4 @@
-"""Which transcript a file holds, told by its content; prose is told by its name."""
+"""Format of a transcript file, recognised by its content; prose by its name."""
 
 import os
 import stat
@@ -54,7 +54,7 @@ KNOWN = (
     "JSON Lines, OpenAI messages, the exports of ChatGPT, Claude, WhatsApp and Telegram (JSON), Markdown (.md), plain"
     " text (.txt); or a folder or ZIP file of these"
 )
-"""What can be read, in words."""
+"""Readable formats, in words."""
 _READS: dict[Format, DocumentFormat] = {
     Format.OPENAI_MESSAGES: openai_messages.read,
     Format.CHATGPT: chatgpt.read,
@@ -74,7 +74,7 @@ _PROSE = {
 
 
 class Transcript:
-    """A recognised transcript, whose messages can be read any number of times. `place` tells it from all others."""
+    """A recognised transcript, whose messages can be read any number of times. `place` is its own alone."""
 
     def __init__(self, reader: Reader, /, *, name: str, place: str, form: Format, size_bytes: int) -> None:
         self._reader = reader
@@ -83,7 +83,7 @@ class Transcript:
         self.format = form
         self.size_bytes = size_bytes
         self.left_out: Counter[Omission] = Counter()
-        """What the last reading left out."""
+        """Content that the last pass left out."""
 
     def messages(self, home: ConversationKey, /, *, include: Collection[Role] = ()) -> Iterator[Said]:
         """Yield what was said, in order; `home` takes what names no conversation. Raises UnreadableFile.
@@ -249,7 +249,7 @@ def _starts_with_a_message(file: IO[bytes]) -> bool:
 
 
 def _whole_or_none(file: IO[bytes], *, size: int) -> Json:
-    """Return the file as one JSON document; None where it is none, and so must be lines."""
+    """Return the file as one JSON document; None if it is not one, and so must be lines."""
     if size > limits.TRANSCRIPT_JSON_BYTES:
         return None
     file.seek(0)

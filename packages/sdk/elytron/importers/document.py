@@ -9,7 +9,7 @@ from elytron_core.strict_json import Json
 
 
 class Place:
-    """Where a reader is in its document: for error messages and progress."""
+    """Position of a reader in its document: for error messages and progress."""
 
     def __init__(self, size: int, /) -> None:
         self._size = size
@@ -17,7 +17,7 @@ class Place:
         self.done_bytes = 0
 
     def now(self, words: str, share: float, /) -> None:
-        """Say which part is being read, and what share of the document lies before it."""
+        """Return the part that is being read, and the share of the document before it."""
         self.words = words
         self.done_bytes = round(self._size * share)
 

@@ -34,7 +34,7 @@ _WORDED = frozenset({"text", "input_text", "output_text", "voice_note"})
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One message of a transcript: where it was said, the turn to commit, and how far the file has been read."""
+    """One message of a transcript: its conversation, the turn to commit, and the position in the file."""
 
     conversation: ConversationKey
     turn: TurnDraft
@@ -112,7 +112,7 @@ def items(value: Json, /, *, what: str) -> list[Json]:
 
 
 def name(value: Json, /, *, what: str) -> str | None:
-    """Return a name as scopes and speakers take it, or None where there is none."""
+    """Return a name as scopes and speakers take it, or None if there is none."""
     if value is None or value == "":
         return None
     if not isinstance(value, str):
@@ -138,7 +138,7 @@ def role(value: Json, /, *, what: str = "role") -> Role:
 
 
 def moment(value: Json, /, *, what: str = "timestamp") -> Instant | None:
-    """Return the instant in ISO 8601 text or in epoch seconds or milliseconds, or None where there is none."""
+    """Return the instant in ISO 8601 text or in epoch seconds or milliseconds, or None if there is none."""
     match value:
         case None:
             return None

@@ -1,6 +1,6 @@
 """WhatsApp's exported chat: `[date, time] Name: words` on iPhones, `date, time - Name: words` on Android.
 
-The order of day and month is the phone's: it is told by the dates themselves, and times have no zone (UTC is taken).
+The order of day and month is the phone's: the dates themselves decide; times have no zone (UTC is taken).
 """
 
 import re
@@ -45,7 +45,7 @@ class _Entry:
 
 
 def begins(text: str, /) -> bool:
-    """Tell whether `text` begins as an exported chat does."""
+    """Return whether `text` begins as an exported chat does."""
     return _LINE.match(text.lstrip("\ufeff\r\n ")) is not None
 
 

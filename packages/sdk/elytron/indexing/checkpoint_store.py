@@ -26,7 +26,7 @@ class _ErasedMeanwhile(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """An index as it stood when the entry `mark` was the last in it, to be written by another thread."""
+    """An index in the state after the entry `mark`, to be written by another thread."""
 
     mark: JournalEntry
     frozen: FrozenIndex
@@ -43,7 +43,7 @@ class Checkpoint:
         return erased_at is None
 
     async def _chunks(self, store: Store, space: SpaceId) -> AsyncIterator[bytes]:
-        """Yield the bytes, made by another thread, and look behind the last one whether they may stand there."""
+        """Yield the bytes, made by another thread, and check after the last one whether they may be stored."""
         pieces = await asyncio.to_thread(self.frozen.pieces)
         while data := await asyncio.to_thread(_some, pieces):
             for start in range(0, len(data), limits.BLOB_CHUNK_BYTES):
@@ -52,7 +52,7 @@ class Checkpoint:
             raise _ErasedMeanwhile
 
     async def _outlived(self, store: Store, space: SpaceId) -> Instant | None:
-        """Return when something was erased that may be in this: of the space, or all of it; None where nothing was."""
+        """Return the time of an erasure that may concern this: of the space, or all of it; None if there was none."""
         mark, after = self.mark, self.mark.sequence - 1
         while entries := await store.journal(space, after=after, limit=PAGE):
             if entries[0].sequence == mark.sequence and entries[0] != mark:
@@ -61,7 +61,7 @@ class Checkpoint:
             if erased:
                 return erased[-1].at
             after = entries[-1].sequence
-        # Without its mark the space went, or went and began anew.
+        # Without its mark the space was erased, or was erased and began again.
         return None if after >= mark.sequence else mark.at
 
 

@@ -1,4 +1,4 @@
-"""Keeping each space's index in step with its journal, whoever wrote to it."""
+"""Keeps each space's index in step with its journal, for all writers."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -31,17 +31,17 @@ from elytron_index.cache import IndexCache
 from elytron_index.space_index import SpaceIndex
 
 PAGE = 200
-"""Entries folded at once; between pages everybody else has his turn."""
+"""Entries folded at once; between pages other tasks have their turn."""
 FED_AT_ONCE = 256
-"""So many documents that this runtime wrote are folded together, without waiting for a recall."""
+"""Number of documents of this runtime that are folded together, without waiting for a recall."""
 WORTH_STORING = 64
-"""An index that is let go with so many entries more than its checkpoint has is stored first."""
+"""An index that is closed with this many entries more than its checkpoint is stored first."""
 ASIDE_LEAST = 1_000
-"""An index is stored while it goes on when so many entries came since its checkpoint, and no fewer than it has units
-by `ASIDE_UNITS`: each time all of them are stored, which so stays a small share of what the entries take."""
+"""An open index is stored after this many entries since its checkpoint, and no fewer than it has units
+by `ASIDE_UNITS`: each time all of them are stored, which so stays a small share of the entries' cost."""
 ASIDE_UNITS = 2
 LEAVING_AT_ONCE = 4
-"""So many indexes may wait to be stored, beside those held; then those who bring up others wait for them."""
+"""Number of indexes that may wait to be stored, beside those in memory; beyond it, tasks that load others wait."""
 
 
 class Storing(StrEnum):
@@ -53,7 +53,7 @@ class Storing(StrEnum):
 
 @dataclass(slots=True)
 class _Held:
-    """An index with the last entry folded into it, by which a space that was erased and begun anew is noticed."""
+    """An index with the last entry folded into it, by which a space that was erased and began again is noticed."""
 
     index: SpaceIndex
     mark: JournalEntry | None = None
@@ -70,12 +70,12 @@ class _Held:
 
     @property
     def is_clean(self) -> bool:
-        """Whether what was erased has left no word in it."""
+        """True if erased text has left no word in it."""
         return self.erased <= self.clean
 
     @property
     def is_due(self) -> bool:
-        """Whether it has grown enough since its checkpoint, or since that was last tried."""
+        """True if it has grown enough since its checkpoint, or since the last attempt."""
         grown = self.index.watermark - max(self.saved, self.asked)
         return grown >= max(ASIDE_LEAST, self.index.units // ASIDE_UNITS)
 
@@ -132,7 +132,7 @@ class Folds:
         return index
 
     async def _stands(self, space: SpaceId, held: _Held) -> bool:
-        """Tell whether nothing was committed since `held` was brought up; only then is there nothing to wait for."""
+        """Return whether nothing was committed since `held` was updated; only then is there nothing to wait for."""
         mark = held.mark
         if mark is None or not held.is_clean or space in self._fed or self._leaving:
             return False
@@ -166,7 +166,7 @@ class Folds:
         self._keep(space, held)
 
     async def rebuild(self, space: SpaceId, /) -> SpaceIndex:
-        """Return the index of `space` made from its journal alone, whatever a checkpoint says."""
+        """Return the index of `space` made from its journal alone, without a checkpoint."""
         async with self._lock(space):
             return await self._bring_up(space, _Held(self._empty()))
 
@@ -240,7 +240,7 @@ class Folds:
 
     async def _fold_in_turns(self, space: SpaceId) -> None:
         """Fold what was fed in steps, without waiting for a recall."""
-        with suppress(ElytronError):  # whoever recalls is told what is wrong
+        with suppress(ElytronError):  # the recall gets the error
             await self.current(space)
 
     async def _bring_up(self, space: SpaceId, held: _Held) -> SpaceIndex:
@@ -249,14 +249,14 @@ class Folds:
         self._drain(space, held)
         held = await self._fold(space, held)
         while not held.is_clean:
-            # What was erased must leave no word behind, neither in memory nor in the next checkpoint.
+            # Erased text must leave no word behind, neither in memory nor in the next checkpoint.
             self.readings.forget(space)
             held = await self._fold(space, _Held(self._empty()))
         self._keep(space, held)
         return held.index
 
     def drop(self, space: SpaceId, /) -> None:
-        """Let go of the index of `space`; the next use makes it anew."""
+        """Drop the index of `space`; the next use makes it again."""
         self.readings.forget(space)
         self._cache.drop(space)
         self._held.pop(space, None)
@@ -278,7 +278,7 @@ class Folds:
             held.saved = max(held.saved, checkpoint.frozen.watermark)
 
     async def _load(self, space: SpaceId) -> _Held:
-        """Return the index that the checkpoint holds, or an empty one where there is none that can be trusted."""
+        """Return the index in the checkpoint, or an empty one if there is none that can be trusted."""
         self.readings.forget(space)
         found = await checkpoint_store.read(self._store, space, self._analyser, self._statements.version)
         if found is None:
@@ -287,7 +287,7 @@ class Folds:
         return _Held(index, mark, index.watermark)
 
     async def _fold(self, space: SpaceId, held: _Held) -> _Held:
-        """Return `held` caught up with the journal, or what was begun anew where its space was."""
+        """Return `held` caught up with the journal, or a new one if its space began again."""
         catching_up = CatchingUp(self._store, space, self._progress)
         while True:
             after = held.mark.sequence - 1 if held.mark is not None else 0
@@ -315,7 +315,7 @@ class Folds:
         named = dict.fromkeys(entry.ref for entry in entries)
         sources = [ref for ref in named if ref.collection in INDEXED]
         vectors = dict.fromkeys(ref for ref in named if ref.collection == VECTORS)
-        # What comes back to be recalled brings no vectors with it: they may stand since long before.
+        # A memory that is shown again brings no vectors with it: they may have been stored long before.
         vectors |= dict.fromkeys(vectors_ref(ref, model) for model in index.models() for ref in sources)
         choice = [CHOICE] if CHOICE in named else []
         edits = [ref for ref in named if ref.collection == EDITS]
@@ -377,7 +377,7 @@ def _fitting(index: SpaceIndex, embedded: Sequence[Embedded]) -> list[Embedded]:
 
 
 def _checkpoint_of(held: _Held) -> Checkpoint | None:
-    """Return `held` as it stands now, to be stored; None where it is empty, or holds a word of what was erased."""
+    """Return `held` in its current state, to be stored; None if it is empty, or has a word of erased text."""
     return Checkpoint(held.mark, held.index.freeze()) if held.mark is not None and held.is_clean else None
 
 

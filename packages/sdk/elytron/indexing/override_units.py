@@ -1,7 +1,7 @@
-"""Texts that a gateway's override stands over: hidden from recall, and still what the override is looked for by.
+"""Texts under a gateway's override: hidden from recall, and still used to find the override.
 
-They are units of a plane of their own, which recall never asks. Nothing is copied for them: an override's unit is made
-of the memory beneath it, so that it goes when that is erased.
+They are units of a separate plane, which recall never searches. Nothing is copied for them: an override's unit is made
+of the memory beneath it, so that it is removed when that is erased.
 """
 
 from elytron_core.errors import InvalidInput
@@ -19,7 +19,7 @@ SESSION = "session"
 
 
 def beneath(edit: Edit, /) -> Ref | None:
-    """Return where the memory lies that an override stands over; None for what is no override, or not over words."""
+    """Return the reference of an override's memory; None for other documents, or if it has no words."""
     if edit.kind is not EditKind.OVERRIDE:
         return None
     if is_id(edit.memory_id):

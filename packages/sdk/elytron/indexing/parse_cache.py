@@ -1,4 +1,4 @@
-"""What stored turns and facts were read as lately, so that one that has not changed is not read anew."""
+"""Cache of parsed turns and facts, so that an unchanged one is not parsed again."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from elytron_core.ports.store import Document, Ref
 
 @dataclass(frozen=True, slots=True)
 class ReadTurn:
-    """A turn, and the hits and sentences of its messages as far as they were asked for."""
+    """A turn, and the hits and sentences of its messages that were asked for."""
 
     turn: Turn
     _hits: dict[int, RecallHit | None] = field(default_factory=dict[int, RecallHit | None])
@@ -27,7 +27,7 @@ class ReadTurn:
     def hit(self, turn_id: TurnId, part: int, /) -> RecallHit | None:
         """Return the hit of a message, without a score; None for one that may not be recalled.
 
-        It is shared: whoever shows it gives it a score and copies its metadata.
+        It is shared: a caller that shows it gives it a score and copies its metadata.
         """
         try:
             return self._hits[part]
@@ -49,9 +49,9 @@ _Shelf = OrderedDict[Ref, tuple[bytes, ReadTurn | Told]]
 
 
 class Readings:
-    """Remembers readings beside the bytes that they were made of: other bytes are read, whatever was remembered.
+    """Stores parsed values with their bytes: changed bytes are parsed again.
 
-    They hold words, so a space's are to be forgotten with its index.
+    They have words, so a space's are to be dropped with its index.
     """
 
     def __init__(self, most: int = limits.READINGS_KEPT, /) -> None:

@@ -10,7 +10,7 @@ Progress = Callable[[int, int], None]
 
 
 class CatchingUp:
-    """An index on its way to the end of its space's journal. Where that is less than a page away nothing is told."""
+    """Progress of an index towards the end of its space's journal. Less than a page is not reported."""
 
     def __init__(self, store: Store, space: SpaceId, progress: Progress | None, /) -> None:
         self._store = store

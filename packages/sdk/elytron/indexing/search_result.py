@@ -9,16 +9,16 @@ from elytron_index.space_index import SpaceIndex
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What was looked for in which space, and what was found there."""
+    """A search in a space, and its result."""
 
     space: SpaceId
     index: SpaceIndex
     query: IndexQuery
     found: Candidates
     has_passages: bool
-    """Whether the query's vector is to be compared with those of passages too."""
+    """True if the query's vector is to be compared with those of passages too."""
 
     @property
     def is_assisted(self) -> bool:
-        """Whether assistants and those who talk with them were found among each other."""
+        """True if messages of assistants and of their users were found together."""
         return self.found.highs.owner > 0.0

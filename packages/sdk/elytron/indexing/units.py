@@ -1,4 +1,4 @@
-"""What of a stored document can be recalled: each plane's documents cut into index units, and the texts to embed."""
+"""The recallable parts of stored documents: index units of each plane's documents, and the texts to embed."""
 
 import json
 import struct
@@ -27,7 +27,7 @@ PARTS = 1_024
 
 
 def units_of(document: Document, /) -> tuple[Unit, ...]:
-    """Return the units of a document; none where nothing in it may be recalled."""
+    """Return the units of a document; none if nothing in it may be recalled."""
     return units_of_value(document.ref, INDEXED[document.ref.collection].from_bytes(document.body))
 
 
@@ -208,7 +208,7 @@ def _kept(
 
 
 def embedded_of(source: Ref, model_tag: str, document: Document | None, /) -> Embedded:
-    """Return the vectors that `document` holds for the units of `source`; none where it is gone."""
+    """Return the vectors that `document` has for the units of `source`; none if it is gone."""
     if document is None:
         return Embedded(source, model_tag, {})
     return embedded_of_value(source, model_tag, embedding.VectorSet.from_bytes(document.body))

@@ -1,4 +1,4 @@
-"""Where vectors stand: keys that begin with the document whose texts they are of."""
+"""Keys of vectors: they begin with the document of their texts."""
 
 from hashlib import blake2b
 
@@ -9,7 +9,7 @@ from elytron_core.ports.store import Ref
 
 CHOICE = Ref(EMBEDDING, KEY)
 _KINDS = {name: blake2b(name.encode(), digest_size=2).hexdigest() for name in COLLECTIONS}
-"""Keys hold no letters beyond f, so a collection stands in them as four digits."""
+"""Keys have no letters beyond f, so a collection is four digits in them."""
 _COLLECTIONS = {digits: name for name, digits in _KINDS.items()}
 assert len(_COLLECTIONS) == len(_KINDS)
 
@@ -25,7 +25,7 @@ def vectors_ref(source: Ref, model_tag: str, /) -> Ref:
 
 
 def source_of(ref: Ref, /) -> tuple[Ref, str]:
-    """Return the document whose vectors stand at `ref`, and the tag of their model. Raises StoreCorrupt."""
+    """Return the document of the vectors at `ref`, and the tag of their model. Raises StoreCorrupt."""
     kind, _, rest = ref.key.partition(".")
     key, _, model_tag = rest.rpartition(".")
     if kind not in _COLLECTIONS or not key:

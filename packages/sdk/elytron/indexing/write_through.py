@@ -1,4 +1,4 @@
-"""What this runtime wrote, on its way into the index of its space: the fold need not read it from the store again."""
+"""Write-through queue: documents committed by this runtime, folded into the index without reading them back."""
 
 import asyncio
 from collections import Counter
@@ -26,7 +26,7 @@ _TERMS_AT_ONCE = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What a commit of this runtime wrote, kept until it is folded: its first sequence, last entry, and documents."""
+    """A commit of this runtime, kept until it is folded: its first sequence, last entry, and documents."""
 
     first: int
     mark: JournalEntry
@@ -35,7 +35,7 @@ class Fed:
 
 @dataclass(slots=True)
 class Taken:
-    """What an index is to be given of a commit; `compare` is the model that it chose, if it chose one."""
+    """A commit's part for an index; `compare` is the model that it chose, if any."""
 
     first: int
     mark: JournalEntry
@@ -47,16 +47,16 @@ class Taken:
 
 @dataclass(slots=True)
 class Waiting:
-    """What was fed of a space and is not folded yet, in its order."""
+    """Queued commits of a space that are not folded yet, in order."""
 
     fed: list[Fed] = field(default_factory=list[Fed])
-    """What came last, as it came: whoever wrote it need not wait until it is taken apart."""
+    """The latest commits, unparsed: their writers need not wait for it."""
     taken: list[Taken] = field(default_factory=list[Taken])
     documents: int = 0
     chars: int = 0
-    """How many characters of it nobody has counted the terms of."""
+    """Number of its characters whose terms are not counted yet."""
     longest: int = 0
-    """How long the longest of those texts is."""
+    """Length of the longest of those texts."""
 
     @property
     def newest(self) -> JournalEntry:
@@ -80,12 +80,12 @@ class Waiting:
         return self.taken
 
     def takes_long(self) -> bool:
-        """Tell whether folding it at once would keep others waiting."""
+        """Return whether folding it at once would keep others waiting."""
         self.take()
         return self.chars > MANY_CHARS or self.longest > LONG_CHARS
 
     async def count(self, analyser: Analyser, index: SpaceIndex, /) -> None:
-        """Count the terms of what waits, and of what comes meanwhile, where that is more than `index` takes at once."""
+        """Count the terms of the queue, and of later commits, if that is more than `index` takes at once."""
         while self.takes_long():
             self.chars = self.longest = 0
             for taken in self.taken:
@@ -110,7 +110,7 @@ def _taken(fed: Fed) -> Taken:
 
 
 def take_long(changes: Sequence[Change], /) -> bool:
-    """Tell whether folding `changes` at once would keep others waiting."""
+    """Return whether folding `changes` at once would keep others waiting."""
     sizes = _sizes(changes)
     return sum(sizes) > MANY_CHARS or max(sizes, default=0) > LONG_CHARS
 
@@ -120,9 +120,9 @@ def _sizes(changes: Sequence[Change]) -> list[int]:
 
 
 async def counted(analyser: Analyser, changes: Sequence[Change], index: SpaceIndex, /) -> list[Change]:
-    """Return `changes` with the terms of their texts counted, in steps between which everybody else has his turn.
+    """Return `changes` with the terms of their texts counted, in steps between which other tasks have their turn.
 
-    The index that is to take them knows the terms of long texts then.
+    The index then has the terms of long texts.
     """
     found: list[Change] = []
     done = 0

@@ -27,7 +27,7 @@ class StateFingerprint:
 
     @property
     def count(self) -> int:
-        """How many documents were added."""
+        """Number of added documents."""
         return self._told.count
 
     def add(self, document: Document, /) -> None:

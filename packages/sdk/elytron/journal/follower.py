@@ -1,6 +1,6 @@
 """Following the journal of a space: what was committed, in order and without gaps, then what comes.
 
-Each reader has his own place. This runtime's commits wake him at once; other processes' are found by looking every
+Each reader has its own place. This runtime's commits wake it at once; other processes' are found by polling every
 `poll_s`, once for all readers of a space.
 """
 
@@ -38,7 +38,7 @@ class Follower:
         return _id(self._mark) if self._mark is not None else "0"
 
     async def begin(self, after: EventId | None, /) -> Gap | None:
-        """Go to the place behind `after`, or to the end (None); return what can no longer be told."""
+        """Go to the place behind `after`, or to the end (None); return the gap, if any."""
         if after is None:
             self._mark = await self._journals.last(self._space, 0)
             return None
@@ -115,7 +115,7 @@ class Journals:
         return await self._store.journal(space, after=after, limit=limit)
 
     async def last(self, space: SpaceId, after: int, /) -> Mark:
-        """Return the newest entry, which lies behind `after` if anything does; found in a few small reads."""
+        """Return the newest entry, which is behind `after` if any is; found in a few small reads."""
         newest: Mark = None
         low, step = after, 1
         while found := await self.read(space, low, 1):
@@ -154,7 +154,7 @@ class Journals:
             await asyncio.sleep(self._poll_s)
             try:
                 grown = [mark for mark in set(self._waiting.get(space, ())) if await self._is_behind(space, mark)]
-            except Exception:  # noqa: BLE001 - each reader meets it himself, where it can be told
+            except Exception:  # noqa: BLE001 - each reader meets it itself and reports it
                 grown = [None]
             if grown:
                 self.commits.tell(space)
@@ -166,7 +166,7 @@ class Journals:
 
 
 async def pages(follower: Follower, gap: Gap | None, /) -> AsyncIterator[Sequence[JournalEvent] | Gap]:
-    """Yield what lies behind the place of a reader who has begun, in order, with the gaps; `gap` opened as he began."""
+    """Yield the entries behind the place of an open reader, in order, with the gaps; `gap` opened as it began."""
     if gap is not None:
         yield gap
     while True:
@@ -174,7 +174,7 @@ async def pages(follower: Follower, gap: Gap | None, /) -> AsyncIterator[Sequenc
 
 
 def event_of(space: SpaceId, entry: JournalEntry, /) -> JournalEvent:
-    """Return the event that tells of `entry`."""
+    """Return the event of `entry`."""
     return JournalEvent(
         id=_id(entry),
         space=space,
@@ -190,7 +190,7 @@ def event_of(space: SpaceId, entry: JournalEntry, /) -> JournalEvent:
 
 
 def _compacted(space: SpaceId, run: JournalEntry, *, behind: int) -> Gap:
-    """Return the gap of a reader who stood at `behind` when the entries of `run` went."""
+    """Return the gap of a reader at `behind` when the entries of `run` were compacted."""
     first = min(max(behind + 1, run.first), run.sequence)
     return Gap(space=space, reason=GapReason.COMPACTED, first=first, last=run.sequence)
 

@@ -1,4 +1,4 @@
-"""Telling whoever waits that this runtime has changed a space, so that nobody asks a store again and again."""
+"""Notification of waiting readers when this runtime has changed a space, so that none polls the store."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from elytron_store.wrappers.wrapper import PassingStore
 
 
 class Commits:
-    """Who waits for which space. Only commits of this runtime are told; others' are found by looking."""
+    """Waiting readers of each space. Only commits of this runtime notify; others' are found by polling."""
 
     def __init__(self) -> None:
         self._waiting: dict[SpaceId, asyncio.Event] = {}
@@ -18,14 +18,14 @@ class Commits:
         return self._waiting.setdefault(space, asyncio.Event())
 
     def tell(self, space: SpaceId, /) -> None:
-        """Wake everybody who waits for `space`."""
+        """Wake all readers that wait for `space`."""
         event = self._waiting.pop(space, None)
         if event is not None:
             event.set()
 
 
 class AnnouncingStore(PassingStore):
-    """A store that tells `commits` of each commit and erasure that went through it."""
+    """A store that notifies `commits` of each commit and erasure through it."""
 
     def __init__(self, store: Store, /) -> None:
         super().__init__(store)

@@ -1,4 +1,4 @@
-"""Which conversation a scope means. A chat is an alias, per subject; one that cannot be trusted stands for nothing."""
+"""Conversation of a scope. A chat is an alias, per subject; one that cannot be trusted names none."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ NO_SUBJECT = "default"
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """The conversation that a scope means, and whether its chat may stand for it."""
+    """The conversation of a scope, and the state of its chat."""
 
     key: ConversationKey
     trust: AliasTrust = AliasTrust.TRUSTED
@@ -31,14 +31,14 @@ class Meant:
         return self.trust is AliasTrust.TRUSTED
 
     def within(self, scope: Scope, /) -> Scope:
-        """Return `scope` with this conversation, where it may be trusted."""
+        """Return `scope` with this conversation, if it may be trusted."""
         return scope.model_copy(update={"conversation": self.key.conversation}) if self.is_trusted else scope
 
 
 async def meant(ctx: OperationContext, scope: Scope, /) -> Meant:
-    """Return the conversation that `scope` means: its own, else its chat's, else the default one.
+    """Return the conversation of `scope`: its own, else its chat's, else the default one.
 
-    A chat that nobody has tied to a conversation is the conversation of that name.
+    A chat that is not tied to a conversation is the conversation of that name.
     """
     if scope.conversation is not None or scope.chat is None:
         return Meant(scope.conversation_key)
@@ -84,7 +84,7 @@ async def home(ctx: OperationContext, scope: Scope, /) -> Scope:
     found = await meant(ctx, scope)
     match found.trust:
         case AliasTrust.TRUSTED | AliasTrust.CONVERSATION_GONE:
-            # A conversation that was erased may begin anew.
+            # A conversation that was erased may begin again.
             return scope.model_copy(update={"conversation": found.key.conversation})
         case AliasTrust.UNKNOWN_SUBJECT | AliasTrust.MISMATCHED:
             raise InvalidInput(field="chat", problem="is not this subject's: name the conversation beside it")
@@ -98,7 +98,7 @@ def subject_of(scope: Scope, /) -> str:
 async def read_alias(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, /
 ) -> tuple[transcript.ChatAlias, int] | None:
-    """Return the alias that a commit to `scope` must leave behind, and its revision now; None where it stands.
+    """Return the alias that a commit to `scope` must store, and its current revision; None if it is stored.
 
     Only a scope that names both a chat and another conversation ties them.
     """

@@ -1,4 +1,4 @@
-"""Which memories are private: shown to whoever asks for them by name, and to nobody else."""
+"""Disclosure of private memories: shown only to callers that ask for them by name."""
 
 from typing import Final
 
@@ -11,23 +11,23 @@ from elytron_core.planes.knowledge import long_term, records, subjects
 from elytron_core.planes.knowledge.long_term import Fact, Privacy
 
 SHOWN: Final = (Privacy.PUBLIC.value, Privacy.SHARED.value)
-"""What is disclosed unasked."""
+"""Planes that are disclosed unasked."""
 _NAMED: Final = "names a private memory: ask with include_private"
 
 
 def may_disclose(fact: Fact, /, *, include_private: bool) -> bool:
-    """Tell whether a fact may be shown to a caller who asks so."""
+    """Return whether a fact may be shown to this request."""
     return include_private or fact.privacy is not long_term.Privacy.PRIVATE
 
 
 def is_private_candidate(candidate: candidates.Candidate, /) -> bool:
-    """Tell whether what is proposed is private, or is to become a private document."""
+    """Return whether a proposal is private, or is to become a private document."""
     draft = candidate.draft
     return draft.privacy is Privacy.PRIVATE or isinstance(draft.proposal, candidates.GardenProposal)
 
 
 def is_private(memory: Memory, /) -> bool:
-    """Tell whether a memory is shown only to a caller who asks for private ones."""
+    """Return whether a memory is shown only to a caller that asks for private ones."""
     match memory:
         case FactMemory(fact=fact):
             return fact.privacy is Privacy.PRIVATE

@@ -91,7 +91,7 @@ def plane_of(memory: Memory, /) -> Plane:
 
 
 async def find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory | None:
-    """Return the memory with this id, forgotten or closed ones too; None where there is none."""
+    """Return the memory with this id, forgotten or closed ones too; None if there is none."""
     return (await find_all(ctx, scope, (memory_id,)))[memory_id]
 
 
@@ -115,7 +115,7 @@ async def find_stored(ctx: OperationContext, scope: Scope, ids: Iterable[str], /
 
 
 async def stored_at(ctx: OperationContext, scope: Scope, refs: Iterable[Ref], /) -> dict[Ref, Memory]:
-    """Return what stands at each of `refs` where anything does; of a turn its first message."""
+    """Return the memory at each of `refs` that exists; of a turn its first message."""
     asked = list(refs)
     found: dict[Ref, Memory] = {}
     for start in range(0, len(asked), limits.SCAN_MAX):
@@ -145,7 +145,7 @@ def _part_of(memory: Memory, part: int) -> Memory | None:
 
 
 def _is_gone(memory: Memory | None, now: Instant) -> bool:
-    """Tell whether a stored memory is none any more: an erased message, or one whose time to live is over."""
+    """Return whether a stored memory is gone: an erased message, or one whose time to live is over."""
     if isinstance(memory, KeptMemory):
         return is_expired(memory.value, now)
     return isinstance(memory, TurnMemory) and memory.part in memory.turn.erased

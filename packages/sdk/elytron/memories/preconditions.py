@@ -43,7 +43,7 @@ READS: tuple[type[Value], ...] = (
     AgentToolRegistryGetRequest,
     RecordGetRequest,
 )
-"""Requests that read one thing, whose version may be told beside it."""
+"""Requests that read one thing, whose version may be returned beside it."""
 CHANGES: tuple[type[Value], ...] = (
     MemoryForgetRequest,
     MemoryCorrectRequest,
@@ -64,7 +64,7 @@ ANY = "*"
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """At which revision a document is, 0: not there. `tag` stands for it, and tells nothing else of it."""
+    """Revision of a document, 0: not there. `tag` represents it, and reveals nothing else of it."""
 
     space: SpaceId
     ref: Ref
@@ -87,14 +87,14 @@ async def version_of(ctx: OperationContext, request: Value, /) -> Version | None
 
 
 def tag_of(record: SpaceRecord, ref: Ref, revision: int, /) -> str:
-    """Return what stands for a document at a revision, and tells nothing else of it."""
+    """Return the tag of a document at a revision, which reveals nothing else of it."""
     return canonical.tag(bytes.fromhex(record.secret), "version", ref.collection, ref.key, str(revision), size=32)
 
 
 async def demanding(ctx: OperationContext, request: Value, tags: tuple[str, ...], /) -> OperationContext:
     """Return a context in which `request` changes its thing only while its version is one of `tags`.
 
-    Raises PreconditionFailed where it is another now, InvalidInput for a request that names no one thing.
+    Raises PreconditionFailed if it is another now, InvalidInput for a request that names no single thing.
     """
     if not isinstance(request, CHANGES) or len(getattr(request, "ids", ("",))) != 1:
         raise InvalidInput(field="If-Match", problem="is for changes of one thing that has a version")
@@ -143,7 +143,7 @@ class _Demanding(PassingStore):
 
 
 def _named(record: SpaceRecord, request: ScopedRequest) -> Ref | None:
-    """Return where the one thing that `request` names stands."""
+    """Return the reference of the one thing that `request` names."""
     match request:
         case (
             MemoryGetRequest(id=memory_id)

@@ -33,9 +33,9 @@ class Resting:
 async def link(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: Changes, resting: Sequence[Resting], /
 ) -> None:
-    """Add to a batch that each memory rests on the turns that it cites; links that stand already are left alone.
+    """Add links to a batch from each memory to the turns that it cites; existing links are left alone.
 
-    A citation that names no turn, or one that is not there, makes no link. Nothing is awaited where nothing is cited.
+    A citation that names no turn, or one that is not there, makes no link. Nothing is awaited if nothing is cited.
     """
     wanted = {
         Ref(DERIVED_REFS, derived_key(found[0], record.derived_tag(item.plane, item.store_key))): (item, *found)
@@ -134,7 +134,7 @@ async def links_of_skills(
 
 
 def target_of(record: SpaceRecord, ref: DerivedMemoryRef, /) -> Ref | None:
-    """Return where the memory of a link stands; None where its plane keeps no document by that key."""
+    """Return the reference of a link's memory; None if its plane has no document by that key."""
     match ref.plane:
         case DerivedMemoryPlane.LONG_TERM | DerivedMemoryPlane.SHARED_FACT:
             return Ref(long_term.FACTS, ref.store_key)

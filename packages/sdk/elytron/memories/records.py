@@ -36,7 +36,7 @@ def item_of(ref: Ref, record: Record, /, *, score: float | None = None) -> Recor
 
 
 def is_disclosed(record: Record, /, *, include_private: bool) -> bool:
-    """Tell whether a record is shown to a caller who asks so."""
+    """Return whether a record is shown to this request."""
     return include_private or record.privacy is not Privacy.PRIVATE
 
 

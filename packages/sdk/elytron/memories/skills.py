@@ -42,11 +42,11 @@ class SkillShelf:
         return (self._skills[name][0] for name in sorted(self._skills))
 
     def ref(self, skill: Skill, /) -> Ref:
-        """Return where `skill` stands."""
+        """Return the reference of `skill`."""
         return Ref(SKILLS, skill.id)
 
     def revision(self, skill: Skill, /) -> int:
-        """Return at which revision `skill` was found; 0 where it is new."""
+        """Return the revision at which `skill` was found; 0 if it is new."""
         return self._skills[skill.name][1] if skill.name in self._skills else 0
 
     def put(self, skill: Skill, action: Action, /) -> None:
@@ -58,9 +58,9 @@ class SkillShelf:
         self.changes.put(self.ref(skill), skill, expects=revision, action=action)
 
     def twins(self, skill: Skill, /) -> list[Skill]:
-        """Return the other skills that say the same as `skill` and still stand, by name.
+        """Return the other current skills that equal `skill`, by name.
 
-        A disabled one does, so that nobody learns round it; a forgotten or retired one does not.
+        A disabled one counts, so that it is not learned again; a forgotten or retired one does not.
         """
         if self._looks is None:
             self._looks = Looks()
@@ -69,12 +69,12 @@ class SkillShelf:
         return [self.must_get(name) for name in sorted(self._looks.twins(skill))]
 
     def digest(self, skill: Skill, /) -> str:
-        """Return what stands for the content of `skill` in its lineage."""
+        """Return the digest of `skill`'s content in its lineage."""
         return self._record.digest(skill.content.encode("utf-8"))
 
 
 def _look_at(looks: Looks, skill: Skill) -> None:
-    """Take `skill` among those that others are compared with, or out of them where it no longer stands."""
+    """Add `skill` to those that others are compared with, or remove it if it is no longer current."""
     if skill.forgotten_at is None and skill.state is not SkillState.RETIRED:
         looks.put(skill)
     else:

@@ -63,7 +63,7 @@ async def _by_journal(
 
 
 async def _is_missing(ctx: OperationContext, space: SpaceId, entry: JournalEntry) -> bool:
-    """Tell whether the journal still knows a turn that the store no longer finds; an erasure takes the digest."""
+    """Return whether the journal still has a turn that the store no longer finds; an erasure removes the digest."""
     if not entry.digest:
         return False
     again = await ctx.store.journal(space, after=entry.sequence - 1, limit=1)

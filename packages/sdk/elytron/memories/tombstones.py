@@ -22,7 +22,7 @@ LEARNING = Ref(learning_rules.LEARNING, learning_rules.KEY)
 
 
 def topic_tag(record: SpaceRecord, topic: str, /) -> str:
-    """Return what stands for a topic in tombstones."""
+    """Return the tag of a topic in tombstones."""
     return record.tag("tombstone topic", long_term.topic_key(topic))
 
 
@@ -38,7 +38,7 @@ async def bury(
 ) -> None:
     """Add tombstones of `facts` to a batch.
 
-    The rules get another revision: a write that was judged without these tombstones is judged anew.
+    The rules get another revision: a write that was judged without these tombstones is judged again.
     """
     wanted = await _tombs(ctx, space, record, facts)
     known = await _read(ctx, space, wanted)
@@ -82,7 +82,7 @@ async def read_learning(ctx: OperationContext, space: SpaceId, /) -> tuple[Learn
 
 
 class Buried:
-    """What of the drafts of one write was forgotten before; read once, asked for each draft."""
+    """The forgotten drafts of one write; read once, asked for each draft."""
 
     def __init__(self, record: SpaceRecord, there: frozenset[Ref], said: Mapping[str, tuple[str, ...]], /) -> None:
         self._record = record
@@ -90,7 +90,7 @@ class Buried:
         self._said = said
 
     def has(self, kind: Kind, content: str, citations: Sequence[str], home: ConversationKey | None, /) -> bool:
-        """Tell whether this content, or a sentence that it cites, was forgotten."""
+        """Return whether this content, or a sentence that it cites, was forgotten."""
         told = [sentence for name in citations for sentence in self._said.get(name, ())]
         return not self._there.isdisjoint(_places(self._record, kind, content, told, home))
 

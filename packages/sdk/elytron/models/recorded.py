@@ -1,4 +1,4 @@
-"""Recorded calls of a model: the same prompt gets the same answer, so that a story with a model is told alike again."""
+"""Recorded calls of a model: the same prompt gets the same answer, so that a story with a model repeats."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -49,7 +49,7 @@ def call_key(model: str, prompt: Sequence[Said], schema: str | None, /) -> str:
 
 
 class RecordedModel:
-    """Answers from a cassette and asks nobody."""
+    """Answers from a cassette and calls no model."""
 
     def __init__(self, cassette: Cassette, /) -> None:
         self._name = cassette.model

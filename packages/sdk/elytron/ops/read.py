@@ -59,7 +59,7 @@ _CURSOR = CursorForm(re.compile(r"([0-9]{1,16})\.([0-9]{1,16})\.([0-9]{1,16})\.(
 
 
 async def get(ctx: OperationContext, request: MemoryGetRequest, /) -> RecallHit:
-    """Return the memory with this id, whatever its state. Raises NotFound, InvalidInput for a private memory."""
+    """Return the memory with this id, in any state. Raises NotFound, InvalidInput for a private memory."""
     memory = await must_find(ctx, ctx.scope_of(request), request.id)
     require_disclosed(memory, plane_of(memory), include_private=request.include_private)
     return cited(hit_at(memory, ctx.clock.now()), ctx.scope_of(request).space)
@@ -87,9 +87,9 @@ async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) ->
 
 
 async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> MemoryHistoryReport:
-    """Return what happened to a memory, oldest first. Raises NotFound, InvalidInput for a private memory.
+    """Return the history of a memory, oldest first. Raises NotFound, InvalidInput for a private memory.
 
-    A private document's text is never told, nor what was masked or deleted.
+    A private document's text is never returned, nor masked or deleted text.
     """
     scope = ctx.scope_of(request)
     if request.id == WHOLE_SPACE:
@@ -150,7 +150,7 @@ def _disclosed(found: list[tuple[int, RecallHit]], request: MemoryListRequest) -
 async def _walk(
     ctx: OperationContext, space: SpaceId, request: MemoryListRequest
 ) -> AsyncIterator[tuple[str, RecallHit | None]]:
-    """Yield each memory that passes, with the cursor that continues behind it; None stands for a lost one."""
+    """Yield each memory that passes, with the cursor that continues behind it; None is a lost one."""
     filters = request.filters
     started, after, part_after = _parse_cursor(request.cursor)
     hits = _hits(request, ctx.clock.now())

@@ -121,7 +121,7 @@ async def get_agent_tool_registry(
 async def delete_agent_tool_registry(
     ctx: OperationContext, request: AgentToolRegistryDeleteRequest, /
 ) -> AgentToolRegistryDeleteReport:
-    """Remove a registry; where there is none, nothing changes. Experiences stay and give no hints meanwhile."""
+    """Remove a registry; if there is none, nothing changes. Experiences stay and give no hints meanwhile."""
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> Settled[AgentToolRegistryDeleteReport]:

@@ -1,4 +1,4 @@
-"""What finished or standing work leaves behind: a procedure to follow again, and a capsule to take it up by."""
+"""Results of finished or stalled work: a procedure to follow again, and a capsule to continue it."""
 
 from elytron.ops.conversation.write import write
 from elytron.passes.pass_context import Work, ended, skipped

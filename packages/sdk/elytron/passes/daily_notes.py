@@ -20,7 +20,7 @@ from elytron_core.ports.store import Action, Ref
 
 
 async def draw_notes(work: Work, /) -> int:
-    """Note up to four days older than a week that nobody noted; return how many notes were drawn, or drawn again.
+    """Note up to four days older than a week without a note; return how many notes were drawn, or drawn again.
 
     Broken off before the last turn is written down, the days are read again and have their notes.
     """

@@ -1,4 +1,4 @@
-"""Where the work of a conversation stands, read by the model from its last turns."""
+"""State of a conversation's work, read by the model from its last turns."""
 
 from typing import Literal
 
@@ -16,7 +16,7 @@ from elytron_core.policy.maintenance import due
 
 
 class StateAnswer(Value, extra="ignore"):
-    """What a model says of the work; `is_work` is "no" where the turns are only talk."""
+    """A model's answer about the work; `is_work` is "no" if the turns are only talk."""
 
     is_work: Literal["yes", "no"]
     goal: str

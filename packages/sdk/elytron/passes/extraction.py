@@ -87,7 +87,7 @@ def _asks(work: Work) -> bool:
 
 
 def _waits(work: Work, turn: KnownTurn) -> bool:
-    """Tell whether a turn that rules have read is left to a model, because this runtime has none."""
+    """Return whether a turn that rules have read is left to a model, because this runtime has none."""
     if work.ctx.models.language is not None or work.extraction is not Extraction.AUTO:
         return False
     return model_facts.gate_for_model(turn.turn, is_pressed=False) in {Gate.OPEN, Gate.ONE_SIDED}

@@ -1,4 +1,4 @@
-"""What a part of maintenance works with: the turns, the model where there is one, and what was kept before."""
+"""Context of a part of maintenance: the turns, the model if any, and earlier results."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from elytron_core.scope import Scope
 ValueT = TypeVar("ValueT", bound=Value)
 NEEDS_MODEL = "no_language_model"
 MAINTENANCE = "maintenance"
-"""Who calls, in audit trails of what maintenance does."""
+"""The caller in audit trails of maintenance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class Work:
     reuse: SkillReuse | None = None
     pressure: Pressure = Pressure.NORMAL
     leaves_refused: bool = False
-    """Whether a turn that the model would not answer for counts as not looked at: its job can be tried again."""
+    """True if a turn that the model refused counts as unprocessed: its job can be tried again."""
     beat: Callable[[], Awaitable[None]] = _nothing
-    """Called before whatever takes long, so that a lease is kept."""
+    """Called before long work, so that a lease is kept."""
     decisions: list[WriteDecision] = field(default_factory=list[WriteDecision])
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Which function does which part of maintenance."""
+"""Function of each part of maintenance."""
 
 from collections.abc import Awaitable, Callable
 

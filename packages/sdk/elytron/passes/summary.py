@@ -17,13 +17,13 @@ TURNS_READ = 400
 
 
 class SummaryAnswer(Value, extra="ignore"):
-    """What a model says a conversation has been about."""
+    """A model's summary of a conversation."""
 
     summary: str
 
 
 async def sum_up(work: Work, /) -> PassOutcome:
-    """Renew the conversation's summary where it is due: from 40 messages on, then for every 20 new ones."""
+    """Renew the conversation's summary if it is due: from 40 messages on, then for every 20 new ones."""
     if work.asker is None:
         return skipped(Pass.SUMMARY, NEEDS_MODEL)
     known = await work.summary()

@@ -1,1 +1,1 @@
-"""What stands in a block beside recalled memories."""
+"""Parts of a block beside recalled memories."""

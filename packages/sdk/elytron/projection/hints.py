@@ -1,4 +1,4 @@
-"""What a recall or projection says beside memories: skills in the host's directories, and tools that have served."""
+"""Hints of a recall or projection beside memories: skills in the host's directories, and useful tools."""
 
 from dataclasses import dataclass
 from functools import cache

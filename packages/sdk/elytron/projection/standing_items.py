@@ -1,4 +1,4 @@
-"""What stands in a block whatever is asked: who speaks, what is private, beliefs, procedures, and where work stands."""
+"""Items of every block: the speaker, private documents, beliefs, procedures, and the state of work."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -34,12 +34,12 @@ KIND_ORDER = (
     long_term.Kind.TASK,
     long_term.Kind.FACT,
 )
-"""Which kinds stand first when there are more facts than room."""
+"""Kinds that come first when there are more facts than room."""
 
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """What is private: the documents that may be shown, and the ids of what must not be."""
+    """Private documents that may be shown, and the ids of those that must not be."""
 
     items: tuple[builder.PrivateItem, ...] = ()
     withheld: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Private:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Where the conversation stands."""
+    """State of the conversation."""
 
     items: tuple[builder.StandingItem, ...] = ()
     has_work: bool = False
@@ -57,10 +57,10 @@ class Work:
 async def standing_facts(
     ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, key: ConversationKey | None
 ) -> tuple[builder.StandingFact, ...]:
-    """Return the facts that stand in every block, of each kind so many as its budget, in an order of their own.
+    """Return the facts of every block, of each kind up to its budget, in a fixed order.
 
-    It changes only when they do. Private ones stand only where private context is allowed, a chat's own only there;
-    `key` is the conversation, None where it cannot be trusted.
+    It changes only when they do. Private ones are shown only if private context is allowed, a chat's own only there;
+    `key` is the conversation, None if it cannot be trusted.
     """
     if not wants(request.filters, Plane.LONG_TERM):
         return ()
@@ -112,7 +112,7 @@ async def standing_skills(
 async def mount_of(
     ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
 ) -> tuple[builder.MountLine, ...]:
-    """Return what is kept of the active subject that speaks; nothing where none is named or known."""
+    """Return the active subject that speaks; nothing if none is named or known."""
     name = request.subject or (f"agent:{scope.agent}" if scope.agent is not None else None)
     record = await ctx.spaces.find(scope.space)
     if name is None or record is None:
@@ -142,9 +142,9 @@ async def private_of(
     *,
     is_trusted: bool,
 ) -> Private:
-    """Return the private documents that may be shown, and which of `hits` may not be.
+    """Return the private documents that may be shown, and those of `hits` that may not be.
 
-    Where it is not trusted whose conversation the scope's is, its documents are left alone.
+    If the owner of the scope's conversation is not trusted, its documents are left out.
     """
     record = await ctx.spaces.find(scope.space)
     if record is None:
@@ -165,7 +165,7 @@ async def private_of(
 
 
 async def work_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> Work:
-    """Return where the scope's conversation stands: its work, its summary, and up to three of its capsules."""
+    """Return the state of the scope's conversation: its work, its summary, and up to three of its capsules."""
     record = await ctx.spaces.find(scope.space)
     if record is None or not any(wants(request.filters, plane) for plane in OF_CONVERSATIONS):
         return Work()
@@ -193,7 +193,7 @@ async def work_of(ctx: OperationContext, scope: Scope, request: MemoryProjection
 
 
 def may_be_shown(fact: long_term.Fact, request: MemoryProjectionRequest, /) -> bool:
-    """Tell whether a fact's privacy lets it into a block."""
+    """Return whether a fact's privacy lets it into a block."""
     return fact.privacy is not long_term.Privacy.PRIVATE or request.private_context is PrivateContext.ALLOWED
 
 

@@ -12,12 +12,12 @@ def answer_scores(found: Candidates, /) -> list[float]:
 
 
 def answered(found: Candidates, /) -> float:
-    """Return the estimate that one of the best candidates answers; 0 where nothing was found."""
+    """Return the estimate that one of the best candidates answers; 0 if nothing was found."""
     return answer_score.answered(signs_of(found), is_encoded=is_encoded(found)) if found.found else 0.0
 
 
 def signs_of(found: Candidates, /) -> Signs:
-    """Return what the search tells of its answer."""
+    """Return the evidence of the search for its answer."""
     best = found.found[0].score if found.found else 0.0
     worth, lowest, highs = abs(best) or 1.0, found.lows.vector, found.highs
     closeness = (highs.vector - lowest) / (1.0 - lowest) if lowest < 1.0 else 1.0

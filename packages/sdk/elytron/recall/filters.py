@@ -1,4 +1,4 @@
-"""Whether a stored memory passes recall filters, read from the document itself."""
+"""Recall filters on stored memories, read from the documents themselves."""
 
 from elytron.documents.plane_documents import KeptMemory, is_expired, is_forgotten
 from elytron.documents.planes import ASKED, OF_CONVERSATIONS, KeptRecallable
@@ -13,7 +13,7 @@ _UNASKED = tuple(plane for plane in Plane if plane not in ASKED)
 
 
 def wants(filters: RecallFilters, plane: Plane, /) -> bool:
-    """Tell whether `filters` leave anything of `plane`."""
+    """Return whether `filters` leave anything of `plane`."""
     if plane not in asked_planes(filters):
         return False
     of_turns = (
@@ -41,12 +41,12 @@ def asked_planes(filters: RecallFilters, /) -> tuple[Plane, ...]:
 
 
 def message_passes(turn: transcript.Turn, part: int, filters: RecallFilters, /) -> bool:
-    """Tell whether a message may be shown under `filters`; forgotten, erased and archived ones never."""
+    """Return whether a message may be shown under `filters`; forgotten, erased and archived ones never."""
     return turn.is_recallable(part) and message_is_meant(turn, part, filters)
 
 
 def message_is_meant(turn: transcript.Turn, part: int, filters: RecallFilters, /) -> bool:
-    """Tell whether `filters` mean a message, shown or hidden."""
+    """Return whether `filters` select a message, shown or hidden."""
     if not filters.model_fields_set:
         return True
     message = turn.messages[part]
@@ -68,7 +68,7 @@ def message_is_meant(turn: transcript.Turn, part: int, filters: RecallFilters, /
 
 
 def fact_passes(fact: long_term.Fact, filters: RecallFilters, now: Instant, /) -> bool:
-    """Tell whether a fact holds, and was believed, at the times that `filters` ask for (now, without any)."""
+    """Return whether a fact holds, and was believed, at the times that `filters` ask for (now, without any)."""
     if fact.state is long_term.State.FORGOTTEN or not fact_is_meant(fact, filters):
         return False
     known_at = filters.known_at
@@ -84,7 +84,7 @@ def fact_passes(fact: long_term.Fact, filters: RecallFilters, now: Instant, /) -
 
 
 def fact_is_meant(fact: long_term.Fact, filters: RecallFilters, /) -> bool:
-    """Tell whether `filters` mean a fact, whatever became of it."""
+    """Return whether `filters` select a fact, in any state."""
     return (
         _within(fact.observed_at, filters)
         and _among(fact.kind, filters.kinds)
@@ -96,19 +96,19 @@ def fact_is_meant(fact: long_term.Fact, filters: RecallFilters, /) -> bool:
 
 
 def skill_passes(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
-    """Tell whether a skill may be shown under `filters`."""
+    """Return whether a skill may be shown under `filters`."""
     return skill.is_recallable and skill_is_meant(skill, filters)
 
 
 def skill_is_meant(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
-    """Tell whether `filters` mean a skill, shown or hidden."""
+    """Return whether `filters` select a skill, shown or hidden."""
     known = filters.known_at is None or skill.recorded_at <= filters.known_at
     is_relied_on = skill.trust.is_at_least(filters.trust)
     return known and is_relied_on and metadata_conditions.hold(filters.where, {}) and _within(skill.updated_at, filters)
 
 
 def kept_passes(memory: KeptMemory, filters: RecallFilters, now: Instant, /) -> bool:
-    """Tell whether what a conversation keeps may be shown under `filters`: nothing private, hidden or replaced."""
+    """Return whether a conversation's document may be shown under `filters`: nothing private, hidden or replaced."""
     value = memory.value
     if not isinstance(value, KeptRecallable) or is_forgotten(value) or is_expired(value, now):
         return False
@@ -118,7 +118,7 @@ def kept_passes(memory: KeptMemory, filters: RecallFilters, now: Instant, /) -> 
 
 
 def kept_is_meant(memory: KeptMemory, filters: RecallFilters, /) -> bool:
-    """Tell whether `filters` mean what a conversation keeps, shown or hidden; nothing private ever."""
+    """Return whether `filters` select a conversation's document, shown or hidden; never a private one."""
     value = memory.value
     if not isinstance(value, KeptRecallable):
         return False

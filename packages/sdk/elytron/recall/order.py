@@ -72,7 +72,7 @@ def turns_of(found: Candidates, /) -> list[Ranked]:
 
 
 def favoured(item: Ranked, route: intent.Route, /) -> Ranked:
-    """Return the memory with what its plane is favoured by; its hit tells of it."""
+    """Return the memory with its plane's bonus, which its hit shows."""
     favour = route.favour(_plane_of(item))
     if not favour:
         return item
@@ -128,7 +128,7 @@ def _hit(
 
 
 def placed(item: Ranked, /) -> Placed:
-    """Return what is told of a memory in the order."""
+    """Return the explanation of a memory in the order."""
     score = round(item.score, 6)
     match item.found:
         case RecallHit():

@@ -1,6 +1,6 @@
 """Share of text from outside in the order of hits.
 
-Whoever can have lines stored, by a tool or a page, could push out with many of them what the user said. Three of four
+A tool or a page could push out the user's statements with many lines. Three of four
 places are the most that text from outside takes while there is other text, and text that repeats counts once.
 """
 
@@ -10,18 +10,18 @@ from elytron_core.contracts.knowledge.recall import Plane, RecallHit
 from elytron_core.planes.evidence import Trust
 
 RUN = 4
-"""In each run of so many places, the last is for what does not come from outside."""
+"""In each run of this many places, the last is for text that is not from outside."""
 
 
 def is_outside(hit: RecallHit, /) -> bool:
-    """Tell whether a hit comes from outside; summaries and notes, which say nothing of it, do not."""
+    """Return whether a hit comes from outside; summaries and notes, which have no origin, do not."""
     return hit.trust is Trust.OUTSIDE
 
 
 def once(hits: Iterable[RecallHit], /) -> tuple[RecallHit, ...]:
     """Return the hits without those from outside whose text one from outside before them has.
 
-    A fact that says what a message says is told beside it.
+    A fact with a message's text is shown beside it.
     """
     seen: set[tuple[Plane, str]] = set()
     kept: list[RecallHit] = []
@@ -36,7 +36,7 @@ def once(hits: Iterable[RecallHit], /) -> tuple[RecallHit, ...]:
 
 
 def is_crowded(hits: Sequence[RecallHit], /, *, limit: int) -> bool:
-    """Tell whether text from outside takes more than its share of `hits`, or places are left beside it."""
+    """Return whether text from outside takes more than its share of `hits`, or places are left beside it."""
     if len(hits) < limit and any(map(is_outside, hits)):
         return True
     outside = 0

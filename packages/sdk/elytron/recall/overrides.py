@@ -1,4 +1,4 @@
-"""Which overridden memories a query is about, by the words that they had."""
+"""Overridden memories that a query is about, by the words that they had."""
 
 from elytron.context import OperationContext
 from elytron.indexing.override_units import COVERED, SESSION

@@ -13,9 +13,9 @@ from elytron_core.errors import ModelRefused, ModelUnavailable
 async def reranked(
     ctx: OperationContext, query: str, hits: Sequence[RecallHit], /
 ) -> tuple[RerankUse, tuple[RecallHit, ...]]:
-    """Return the hits with the best `limits.RERANK_HITS` in the reranker's order; as they were where it fails.
+    """Return the hits with the best `limits.RERANK_HITS` in the reranker's order; unchanged if it fails.
 
-    Scores belong to the places: the first keeps the highest. What the reranker said stands in `signals`. Equal answers
+    Scores belong to the places: the first keeps the highest. The reranker's scores are in `signals`. Equal answers
     leave the order as it was.
     """
     reranker = ctx.models.reranker

@@ -63,17 +63,17 @@ class Gathered(NamedTuple):
     available: int = 0
     sequence: int = 0
     intent: ranking_intent.Intent = ranking_intent.Intent.MIXED
-    """What the query was taken to be after."""
+    """Intent of the query."""
     vectors: VectorUse = VectorUse.NONE
     unembedded: int = 0
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
-    """Whether the scope's chat may stand for a conversation; where not, nothing said is recalled."""
+    """State of the scope's chat; if it names no conversation, no turn is recalled."""
     terms: tuple[str, ...] = ()
-    """What was looked for."""
+    """The search."""
 
 
 class _Asked(NamedTuple):
-    """What memories are compared with: the query, what it is after, where and when it was asked."""
+    """Basis of comparison: the query, its intent, its conversation and time."""
 
     text: str
     chat: str
@@ -101,7 +101,7 @@ async def gather(
     depth: int = 0,
     include_private: bool = False,
 ) -> Gathered:
-    """Return the best `limit` hits for `query`, fewer where fewer answer; with `depth`, the order of so many too."""
+    """Return the best `limit` hits for `query`, fewer if fewer answer; with `depth`, the order of that many too."""
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return Gathered(RecallOutcome.EMPTY_SPACE)
@@ -200,7 +200,7 @@ def _anchored(
     now: Instant,
     key: ConversationKey | None,
 ) -> query_question.Question:
-    """Return `question` with the time that its anchor tells; as it is where it has none, or nobody spoke of that."""
+    """Return `question` with the time of its anchor; unchanged if it has none, or no message mentions it."""
     anchor = question.anchor
     if anchor is None or key is None or Plane.TRANSCRIPT not in index.planes():
         return question
@@ -245,7 +245,7 @@ async def _ranked(
     *,
     route: ranking_intent.Route,
 ) -> list[Ranked]:
-    """Return all that was found in one order; equal scores stand in the order of the route's planes."""
+    """Return all candidates in one order; equal scores are in the order of the route's planes."""
     ranked: list[Ranked] = []
     for plane in sorted(found, key=route.place):
         match plane:

@@ -12,7 +12,7 @@ from elytron_core.policy.ranking.weights import Weights
 from elytron_index import Candidate, Candidates
 
 CLOSER: Final = 24
-"""So many of the best are looked at, whatever the limit, so that a page goes on where the one before it ended."""
+"""Number of the best that are read, for any limit, so that a page continues the one before it."""
 
 
 async def looked_closer(ctx: OperationContext, searched: Searched, /) -> Candidates:

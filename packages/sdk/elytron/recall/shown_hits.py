@@ -27,14 +27,14 @@ async def shown_hits(
     limit: int,
     now: Instant,
 ) -> tuple[RecallHit, ...]:
-    """Return the hits of the best of `ranked`, at least `limit` if there are so many.
+    """Return the hits of the best of `ranked`, at least `limit` if there are that many.
 
     `search` found the messages among them: if text from outside crowds the others out, it finds those again, alone.
     """
     seen = await _hits(ctx, scope, ranked, wanted=max(limit, WINDOW), now=now)
     if search is None or not is_crowded(seen, limit=limit):
         return seen
-    # So many whatever the limit is: pages of one recall agree on who stands where.
+    # The same for any limit: pages of one recall agree on the order.
     least = max(search.filters.min_trust or 0, Trust.DRAWN.rank)
     own = index.search(replace(search, limit=CLOSER, filters=replace(search.filters, min_trust=least)))
     return shared(seen, await _insiders(ctx, scope, ranked, own, now=now))

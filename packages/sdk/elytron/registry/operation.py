@@ -1,4 +1,4 @@
-"""What is said of an operation, once."""
+"""Declaration of an operation, in one place."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,16 +16,16 @@ ReportT = TypeVar("ReportT", bound=Value)
 
 
 class Role(StrEnum):
-    """Whose business an operation is."""
+    """Who may call an operation."""
 
     MEMBER = "member"
-    """Whoever may use the space."""
+    """Callers that may use the space."""
     OPERATOR = "operator"
-    """Who runs the machine: it reads or writes its files, or ends the runtime."""
+    """The machine's operator: it reads or writes its files, or ends the runtime."""
 
 
 class Repeat(StrEnum):
-    """What keeps a repeated call, under one idempotency key, from acting twice."""
+    """Mechanism that keeps a repeated call, under one idempotency key, from acting twice."""
 
     HARMLESS = "harmless"
     """Nothing has to: it changes no memory."""
@@ -45,12 +45,12 @@ class Grave(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[RequestT, ReportT]):
-    """One operation: what it takes, what it gives, the function that performs it, and what may be said of it.
+    """One operation: its request, its report, the function that performs it, and its description.
 
     `operator_fields` are fields of the request that only an operator may set, `operator_values` values of a field that
-    only he may ask for; `private_values` are those that ask for what is private. What is `grave` a model is not to do
-    unasked: each call, or where there are `grave_values` one whose field has such a value. One that `is_local` acts on
-    the runtime of its own process and is called there alone: no transport over a wire has it.
+    only an operator may ask for; `private_values` are those that ask for private memories. A model may not make
+    a `grave` call unasked: any, or if there are `grave_values` one whose field has such a value. One that `is_local`
+    acts on the runtime of its own process and is called there alone: no transport over a wire has it.
     """
 
     name: str

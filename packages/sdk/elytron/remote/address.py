@@ -1,4 +1,4 @@
-"""Where a server is, and what is shown to it."""
+"""Address of a server, and the credential for it."""
 
 import re
 from dataclasses import dataclass, field

@@ -53,8 +53,8 @@ def connect(
 
     Calls that name no scope use `scope`, else the space `space`, else the space that `api_key` opens. `timeout_s`
     bounds the wait for an answer; `proxy` is the HTTP proxy to go by, and no other is. Raises InvalidInput for an
-    address that is none, MissingExtra without the extra "client"; calls raise what they raise in process, and
-    Unreachable where no server answers.
+    wrong address, MissingExtra without the extra "client"; calls raise what they raise in process, and
+    Unreachable if no server answers.
     """
     if scope is None and space is not None:
         scope = arguments.scope_of(None, user_id=space)

@@ -36,10 +36,10 @@ class HttpTransport:
             headers=address.headers,
             timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, limits.REMOTE_CONNECT_S)),
             limits=httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S),
-            # No proxy, certificate or password that somebody put into the environment for another program.
+            # No proxy, certificate or password from the environment, which may be meant for another program.
             trust_env=False,
             proxy=address.proxy,
-            # Where nothing is encrypted, the system's certificates need not be read.
+            # Without encryption the system's certificates need not be read.
             verify=address.scheme != "http",
         )
 

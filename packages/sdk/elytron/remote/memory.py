@@ -68,7 +68,7 @@ class RemoteMemory(MemoryFace):
         """Yield the entries of the space's journal behind `after` (None: from now on), for as long as it is read.
 
         In order and at least once; a broken connection is made again, though the server be away for a minute, and goes
-        on behind the last entry. What cannot be told again comes as a Gap.
+        on behind the last entry. Entries that cannot be sent again come as a Gap.
         """
         place = str(after) if after is not None else None
         failures, attempts = 0, limits.REMOTE_ATTEMPTS
@@ -85,9 +85,9 @@ class RemoteMemory(MemoryFace):
                 await self._pause(error, failures, attempts)
 
     async def watch(self, request: Value, report: type[ReportT], /, *, after: int = 0) -> AsyncGenerator[ReportT]:
-        """Yield the report of a projection, inspection or replay, anew each time its space has grown beyond `after`.
+        """Yield the report of a projection, inspection or replay, again each time its space has grown beyond `after`.
 
-        Needs a ws:// or wss:// address. A broken connection is made again: the report comes anew, a replay goes on
+        Needs a ws:// or wss:// address. A broken connection is made again: the report comes again, a replay goes on
         behind the last turn.
         """
         request, failures, attempts = self._scoped(request), 0, limits.REMOTE_ATTEMPTS
@@ -116,7 +116,7 @@ class RemoteMemory(MemoryFace):
         return await self._transport.call(call)
 
     async def _pause(self, error: ElytronError, failures: int, attempts: int) -> None:
-        """Wait before a stream is opened again. Raises `error` where that cannot help, StoreClosed where it is over."""
+        """Wait before a stream is opened again. Raises `error` if that cannot help, StoreClosed if it has ended."""
         self._require_open()
         jitter = random.random()  # noqa: S311 - spreads callers, hides nothing
         pause = pause_s(error, attempt=failures, may_repeat=True, jitter=jitter, attempts=attempts)
@@ -138,7 +138,7 @@ class RemoteMemory(MemoryFace):
             await self._sleep(pause)
 
     def _scoped(self, request: Value) -> Value:
-        """Return `request` with this client's scope, where it has none of its own and takes one."""
+        """Return `request` with this client's scope, if it has none and takes one."""
         scope: Any = space_of(request, self._scope)
         if scope is None or "scope" not in type(request).model_fields or getattr(request, "scope", None) is not None:
             return request

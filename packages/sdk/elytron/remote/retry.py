@@ -14,7 +14,7 @@ WAITED_FOR = frozenset(
         "model_unavailable",
     }
 )
-"""What passes by itself. A conflict does not: who lost a race must read again."""
+"""Errors that pass by themselves. A conflict does not: its caller must read again."""
 
 
 def pause_s(

@@ -14,7 +14,7 @@ _ITEM: TypeAdapter[StreamItem] = TypeAdapter(StreamItem)
 async def items(lines: AsyncIterable[str], /) -> AsyncIterator[StreamItem | Begun]:
     """Yield the entries and gaps in `lines`, and an id that comes alone; comments are heartbeats.
 
-    Raises what an `error` event tells.
+    Raises the error of an `error` event.
     """
     name, data, place = "", list[str](), ""
     async for line in lines:

@@ -1,6 +1,6 @@
-"""Calls over one WebSocket: many under way at once, told apart by their ids. Streams have a socket each.
+"""Calls over one WebSocket: many at once, distinguished by their ids. Streams have a socket each.
 
-A stream on a socket of its own can be read as slowly as its reader likes: the server waits for it, and no call does.
+A stream on its own socket can be read at any pace: the server waits for it, and no call does.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class WebSocketTransport:
 
     def __init__(self, address: Address, /, *, timeout_s: float) -> None:
         try:
-            # Loaded now, so that its absence is told at once and not at the first call.
+            # Loaded now, so that its absence is reported at once and not at the first call.
             from websockets.asyncio.client import connect
         except ImportError as error:
             raise MissingExtra(extra="client", purpose="a memory on a server") from error
@@ -196,14 +196,14 @@ class _Line:
         finally:
             self._waiting.pop(call_id, None)
             if answer.done() and not answer.cancelled():
-                answer.exception()  # looked at, should nobody have waited for it any more
+                answer.exception()  # read, in case no caller waits for it any more
 
     async def close(self) -> None:
         await self._socket.close()
         await self._reading
 
     async def _read(self) -> None:
-        """Bring answers until the socket ends; then nobody's call is left without one."""
+        """Bring answers until the socket ends; then each open call gets an error."""
         from websockets.exceptions import ConnectionClosed
 
         ended: ElytronError = unreachable(self._address.origin, "the connection ended")
@@ -224,7 +224,7 @@ class _Line:
     def _bring(self, event: "_Report | ErrorEvent | LifecycleEvent") -> None:
         answer = self._waiting.get(event.id)
         if answer is None or answer.done():
-            return  # whoever asked has stopped waiting
+            return  # the caller has stopped waiting
         match event:
             case _Report(report=report):
                 answer.set_result(report)

@@ -1,4 +1,4 @@
-"""What goes over the wire, whichever wire it is: a call out, a report or a problem back."""
+"""Messages of all wires: a call out, a report or a problem back."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ def call_of(operation: AnyOperation, request: Value, /, *, idempotency_key: str 
 
 
 def report_of(data: bytes, report: type[ReportT], /) -> ReportT:
-    """Return the report in `data`, read strictly. Raises Unsupported where it is none that this version knows."""
+    """Return the report in `data`, read strictly. Raises Unsupported if this version does not know it."""
     try:
         return report.__pydantic_validator__.validate_json(data, strict=True, self_instance=report.__new__(report))
     except ValidationError as error:
@@ -88,7 +88,7 @@ def report_of(data: bytes, report: type[ReportT], /) -> ReportT:
 
 
 def told_of(data: bytes, /) -> ElytronError | None:
-    """Return the error that a problem document tells of, or None where `data` is no such document."""
+    """Return the error of a problem document, or None if `data` is not one."""
     try:
         told = Told.model_validate_json(data)
     except ValidationError:

@@ -1,1 +1,1 @@
-"""What a runtime remembers between calls."""
+"""State of a runtime between calls."""

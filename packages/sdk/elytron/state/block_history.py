@@ -1,4 +1,4 @@
-"""What this runtime remembers of the blocks it has built: enough to say how much of the next one is the same."""
+"""History of the blocks that this runtime has built: enough to report the equal part of the next one."""
 
 from itertools import accumulate
 

@@ -1,4 +1,4 @@
-"""A change that is read and planned anew while others commit before it: how often, how quickly, and in which order."""
+"""Retry of a change after a write conflict: bounded attempts with growing delay, one document in a queue."""
 
 import asyncio
 from types import TracebackType
@@ -22,17 +22,17 @@ class Race:
         self._lost = 0
 
     async def lost(self, conflict: Conflict, /) -> None:
-        """Return when it is time to read and plan anew. Raises `conflict` after `RACES`, and where that is no use."""
+        """Return when it is time to read and plan again. Raises `conflict` after `RACES`, and if a retry is useless."""
         self._lost += 1
         if not conflict.retryable or self._lost >= RACES:
             raise conflict
         if self._lost > 1:
-            # Whoever reads anew at once may do so behind each group that others have under way, and lose again.
+            # A change that reads again at once may do so behind each running group of others, and lose again.
             await asyncio.sleep(_STEP_ASIDE_S * min(self._lost, _STEPS_MAX))
 
 
 class _Line(asyncio.Lock):
-    """Whoever is first in line holds it; the others wait in the order in which they came."""
+    """The first in line holds it; the others wait in the order in which they came."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,9 +40,9 @@ class _Line(asyncio.Lock):
 
 
 class Lines:
-    """Where the changes of one document wait for each other in this runtime, once one of them has lost a race for it.
+    """Queues of the changes of one document in this runtime, once one of them has lost a race for it.
 
-    Nobody waits before: who has a document to himself is not slower for it. Other processes are met as before.
+    No change waits before: a lone writer is not slower for it. Races with other processes are as before.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Lines:
 
 
 class LinedRace:
-    """The race of one change, which gets into line where it is lost, and leaves the line at its end."""
+    """The race of one change, which enters the queue if it is lost, and leaves it at its end."""
 
     def __init__(self, lines: dict[Place, _Line], space: SpaceId, /) -> None:
         self._lines = lines
@@ -73,7 +73,7 @@ class LinedRace:
             self._leave(self._joined)
 
     async def waited(self, about: Ref, /) -> bool:
-        """Let those in line for `about` go first; return whether there were any, so that all is to be read anew."""
+        """Let those in the queue for `about` go first; return whether there were any, so that all is read again."""
         place = self._space, about
         if self._joined is not None or place not in self._lines:
             return False
@@ -81,7 +81,7 @@ class LinedRace:
         return True
 
     async def lost(self, conflict: Conflict, about: Ref | None, /) -> None:
-        """Return when it is time to read and plan anew: first in line for `about`, if it is named. Raises as `Race`."""
+        """Return when it is time to read and plan again: first in the queue for `about`, if named. Raises as `Race`."""
         await self._race.lost(conflict)
         if self._joined is None and about is not None:
             await self._join((self._space, about))

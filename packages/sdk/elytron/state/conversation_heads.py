@@ -28,7 +28,7 @@ class KnownHead(NamedTuple):
 
 
 class GrownHead(NamedTuple):
-    """What a batch will make of a head, at the revision that it will have. Its turns begin at sequence `first`."""
+    """A head after a batch, at the revision that it will have. Its turns begin at sequence `first`."""
 
     tag: ConversationTag
     head: transcript.Conversation
@@ -38,17 +38,17 @@ class GrownHead(NamedTuple):
 
 
 class Heads:
-    """A bounded cache of heads with the revisions they will have when what is under way is committed.
+    """A bounded cache of heads with the revisions that they will have when running batches are committed.
 
     It may be wrong: a batch names the revision that it builds on, and a Conflict makes its writer drop the line of
     heads that his own was in, and read again. The others of that line lose too, and leave alone the line that the first
-    of them has begun since. The revision alone does not tell: where the write before was refused, another's may stand
+    of them has begun since. The revision alone is not enough: if the write before was refused, another's may be stored
     at the revision it would have had. So a batch also demands the last turn of the head it builds on. It is what lets
     many writers append to one conversation in one group of commits.
 
     Another's turns may even be as many as those of the refused write. Then what was built on that one is taken for
     built on the other's: numbered well, but without a look at who speaks there, when, and what its conversation is
-    called. So whoever reads a head behind a broken line that went on looks through the turns from there, until a head
+    called. So a reader of a head behind a broken line that went on reads the turns from there, until a head
     that was made so is committed.
     """
 
@@ -59,7 +59,7 @@ class Heads:
         """Of broken lines that went on: from which sequence on turns may not be in the stored head."""
 
     async def of(self, space: SpaceId, tag: ConversationTag, key: ConversationKey, /) -> KnownHead:
-        """Return the head of a conversation and its revision; a fresh one at revision 0 where there is none."""
+        """Return the head of a conversation and its revision; a fresh one at revision 0 if there is none."""
         kept = self._kept.get((space, tag))
         if kept is not None:
             return kept

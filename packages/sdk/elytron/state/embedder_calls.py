@@ -1,4 +1,4 @@
-"""Asking an embedder, whoever wrote it: what goes wrong is one of two typed errors, and what it gives is checked."""
+"""Calls of any embedder: failures become one of two typed errors, and its vectors are checked."""
 
 import asyncio
 import struct

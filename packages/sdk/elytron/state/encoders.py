@@ -17,7 +17,7 @@ from elytron_core.ports.store import Ref
 from elytron_index.space_index import SpaceIndex
 
 Asked = tuple[VectorUse, tuple[str, bytes] | None]
-"""How the vectors of a search are used, and the query's own: its model's tag and its numbers."""
+"""Vectors of a search: how they are used, and the query's own: its model's tag and its numbers."""
 
 
 class Encoders:
@@ -38,7 +38,7 @@ class Encoders:
         return self._wanted
 
     def serving(self, record: SpaceRecord, index: SpaceIndex, /) -> Embedder | None:
-        """Return the embedder whose vectors recall compares in this space; the wanted one where none is chosen yet."""
+        """Return the embedder whose vectors recall compares in this space; the wanted one if none is chosen yet."""
         if not index.compared:
             return self._wanted
         for each in self._known:
@@ -47,12 +47,12 @@ class Encoders:
         return None
 
     def reads_passages(self, record: SpaceRecord, index: SpaceIndex, /) -> bool:
-        """Tell whether the embedder whose vectors recall compares reads messages in passages too."""
+        """Return whether the embedder whose vectors recall compares reads messages in passages too."""
         embedder = self.serving(record, index)
         return embedder is not None and embedder.info.passages > 0
 
     async def asked(self, record: SpaceRecord, index: SpaceIndex, query: str, /) -> Asked:
-        """Return the vector of `query` for a search of `index`; where there is none, why. Raises nothing."""
+        """Return the vector of `query` for a search of `index`; if there is none, why. Raises nothing."""
         if self._wanted is None:
             return VectorUse.NONE, None
         embedder = self.serving(record, index)
@@ -94,7 +94,7 @@ class Encoders:
         try:
             await work()
         except ElytronError:
-            # What has no vector yet is known by its lack of one: nothing is lost, and the next pass finds it.
+            # A text without a vector is found by its lack of one: nothing is lost, and the next pass finds it.
             self._paused_until = self._clock.now() + limits.EMBED_PAUSE_MS
         finally:
             self._passes.pop(space, None)

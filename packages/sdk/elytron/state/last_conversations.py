@@ -1,4 +1,4 @@
-"""Which conversation each subject's turn was committed to last, as long as this runtime is open."""
+"""The conversation of each subject's last committed turn, while this runtime is open."""
 
 from elytron_core import limits
 from elytron_core.caches.lru import LruCache
@@ -19,7 +19,7 @@ class LastConversations:
         self._known[_place(scope)] = scope.conversation_key.conversation
 
     def of(self, scope: Scope, /) -> str | None:
-        """Return the last conversation of whoever `scope` names."""
+        """Return the last conversation of the subject of `scope`."""
         return self._known.get(_place(scope))
 
 

@@ -2,8 +2,8 @@
 
 A directory is walked to a bounded depth. Each SKILL.md is read up to a bound of bytes; of the files beside it names,
 sizes and digests are taken. A file is read for its digest once, until its size or time changes, and not at all beyond a
-bound of bytes: then its name and size stand for it. Links are never followed, so nothing outside the directory is ever
-seen.
+bound of bytes: then its name and size are used instead. Links are never followed, so nothing outside the directory is
+read.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class SkillDirs:
 
     @property
     def has_any(self) -> bool:
-        """Whether there are directories at all."""
+        """True if there are directories."""
         return bool(self._roots)
 
     async def add(self, path: str, /, *, at: Instant) -> AgentSkillDirectoryReport:
@@ -105,7 +105,7 @@ def scan(roots: Sequence[Path], digests: _Digests | None = None, /) -> AgentSkil
 
 @dataclass(slots=True)
 class _Found:
-    """What one scan has seen so far."""
+    """Findings of one scan so far."""
 
     skills: dict[str, AgentSkillSummary] = field(default_factory=dict[str, AgentSkillSummary])
     skipped: list[SkippedPath] = field(default_factory=list[SkippedPath])
@@ -125,7 +125,7 @@ class _Found:
             self._take(folder, place)
 
     def _folders(self, root: Path) -> Iterator[tuple[Path, str]]:
-        """Yield each folder that has a SKILL.md, with its place; what lies below one belongs to that skill."""
+        """Yield each folder that has a SKILL.md, with its place; folders below one belong to that skill."""
         waiting: list[tuple[Path, str, int]] = [(root, root.name, 0)]
         while waiting:
             folder, place, depth = waiting.pop()

@@ -9,7 +9,7 @@ from elytron_core.ports.store import Action, Entry, Put, Ref, Require, Store
 
 REF = Ref(SPACE, KEY)
 FILLING = Ref(SPACE, "1")
-"""Stands while a space is restored or copied to in several batches, or was in part: nobody else begins here."""
+"""Mark of a space that is restored or copied in several batches, or was in part: no other writer begins here."""
 SPACES_KEPT = 65_536
 
 
@@ -23,7 +23,7 @@ class Spaces:
         self._known: LruCache[SpaceId, SpaceRecord] = LruCache(SPACES_KEPT)
 
     async def find(self, space: SpaceId, /) -> SpaceRecord | None:
-        """Return the record of `space`, or None where nothing was ever written."""
+        """Return the record of `space`, or None if nothing was ever written."""
         known = self._known.get(space)
         if known is not None:
             return known
@@ -53,10 +53,10 @@ class Spaces:
 def opening_changes(
     record: SpaceRecord, /, *, is_new: bool
 ) -> tuple[tuple[Put, ...], tuple[Require, ...], tuple[Entry, ...]]:
-    """Return what a write adds to its batch so that it holds in this space and in no successor of it.
+    """Return the changes that tie a write's batch to this space and to no successor of it.
 
     A new space is made by its first write, unless it is being filled; later ones demand that the record they keyed
-    their tags with still stands.
+    their tags with is still stored.
     """
     if not is_new:
         return (), (Require(REF, 1),), ()

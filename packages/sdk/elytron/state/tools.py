@@ -1,4 +1,4 @@
-"""What a space knows of its host's tools, read once for each state of the space."""
+"""Tools of a space's host, read once for each state of the space."""
 
 from dataclasses import dataclass
 
@@ -59,7 +59,7 @@ class ToolShelves:
         self._held: dict[SpaceId, _Held] = {}
 
     async def at(self, store: Store, space: SpaceId, record: SpaceRecord, /, *, sequence: int) -> Tools:
-        """Return what `space` knew of tools when its journal stood at `sequence`, or later."""
+        """Return the tools of `space` in its state at `sequence`, or later."""
         held = self._held.get(space)
         if held is not None and held.sequence == sequence and held.record.secret == record.secret:
             return held.tools

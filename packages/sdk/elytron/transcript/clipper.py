@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Clipper:
-    """What the bounds of one report have cut so far."""
+    """Cuts by the bounds of one report so far."""
 
     clips: list[Clip] = field(default_factory=list[Clip])
 

@@ -43,7 +43,7 @@ CitingT = TypeVar("CitingT", LongTermExtraction, Procedural, NotesWrite, Capsule
 async def cited_messages(
     ctx: OperationContext, space: SpaceId, citations: Iterable[str], /
 ) -> dict[str, candidates.Cited | None]:
-    """Return what stands at each citation that has the form of a message of ours, None if nothing does."""
+    """Return the message at each citation that has the form of one of our messages, None if there is none."""
     ours = [name for name in citations if cites_transcript(name)]
     named = {name: place for name in ours if (place := cited_turn(name)) is not None}
     refs = list(dict.fromkeys(Ref(transcript.TURNS, turn) for turn, _ in named.values()))

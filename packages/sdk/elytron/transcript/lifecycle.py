@@ -48,7 +48,7 @@ _ACTIONS = {
 
 @dataclass(slots=True)
 class _Touched:
-    """What a request has found and changed so far."""
+    """Findings and changes of a request so far."""
 
     turns: list[tuple[TurnId, transcript.Turn]] = field(default_factory=list[tuple[TurnId, transcript.Turn]])
     emptied: set[TurnId] = field(default_factory=set[TurnId])

@@ -1,4 +1,4 @@
-"""Whether the links of a conversation hold: read whole, judged purely, changed by nobody."""
+"""Check of a conversation's links: read whole, judged purely, without a change."""
 
 from elytron.context import OperationContext
 from elytron.documents.prefix_scan import Sound, sound_documents

@@ -31,7 +31,7 @@ class Page:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the profile's budget cut something."""
+        """True if the profile's budget cut something."""
         return bool(self.clipped)
 
 
@@ -66,7 +66,7 @@ def cursor_of(turn: TurnId, /) -> str:
 
 
 async def _place(ctx: OperationContext, space: SpaceId, tag: ConversationTag, cursor: str | None) -> TurnId:
-    """Return the turn behind which a page begins. Raises InvalidInput where it is none of this conversation's."""
+    """Return the turn behind which a page begins. Raises InvalidInput if it is not one of this conversation."""
     if cursor is None:
         return TurnId("")
     sequence, key = _CURSOR.parts(cursor)

@@ -9,7 +9,7 @@ from elytron_core.scope import ConversationKey, Scope
 
 TURNS: Final = 4
 CHARS: Final = 400
-"""The end of so many characters is read of each message."""
+"""Number of characters at the end of each message that are read."""
 
 
 async def recent_talk(ctx: OperationContext, scope: Scope, record: SpaceRecord, key: ConversationKey, /) -> str:

@@ -62,7 +62,7 @@ class BlobWriter:
         self._size = 0
 
     def add(self, chunk: bytes, /) -> None:
-        """Add bytes. Raises LimitExceeded where no archive could hold them."""
+        """Add bytes. Raises LimitExceeded if no archive could hold them."""
         self._spool.write(chunk)
         self._digest.update(chunk)
         self._size += len(chunk)

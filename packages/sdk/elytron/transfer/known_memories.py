@@ -1,4 +1,4 @@
-"""Which of an archive's memories a space holds, or held: the rest is new to it."""
+"""Memories of an archive that a space has, or had: the rest is new to it."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ async def erased_here(ctx: OperationContext, scope: Scope, reader: ArchiveReader
         elif entry.ref in brought:
             named.add(entry.ref)
     if runs and record is not None and await ctx.spaces.find(scope.space) == SpaceRecord.from_bytes(record.body):
-        # What the archive's journal tells where ours has a compacted run was erased here too.
+        # Entries of the archive's journal at a compacted run of ours were erased here too.
         ends = [run.sequence for run in runs]
         for entry in reader.entries():
             place = bisect_left(ends, entry.sequence)

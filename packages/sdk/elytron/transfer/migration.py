@@ -1,4 +1,4 @@
-"""From one store to another, whatever their engines and keys: every space exactly, proved by its fingerprints."""
+"""Copies from one store to another, of any engines and keys: every space exactly, proved by its fingerprints."""
 
 from collections.abc import AsyncIterator
 from typing import TypeVar
@@ -24,7 +24,7 @@ _ALONE = "let nobody write to either store meanwhile, and do it again"
 
 
 class CopiedSpace(Value):
-    """What was copied of one space, and what its content is there, as it is here."""
+    """Copy of one space: its counts, and the fingerprint that both have."""
 
     space: str
     documents: int
@@ -45,7 +45,7 @@ async def migrate(
     keys: KeyProvider | None = None,
     target_keys: KeyProvider | None = None,
 ) -> tuple[CopiedSpace, ...]:
-    """Copy every space of the store `source` to `target`, which comes to its place whole where nothing is there yet.
+    """Copy every space of the store `source` to `target`, which appears whole if there is no store yet.
 
     A store that is there must be as `copy_store` wants it. Raises what opening, `staged` and `copy_store` raise.
     """
@@ -75,10 +75,10 @@ async def _copied_into(
 async def copy_store(source: Store, target: Store, /, *, ids: Ids) -> tuple[CopiedSpace, ...]:
     """Copy every space of `source` to `target`: documents, journal, and the bytes beside documents.
 
-    Indexes are built anew and receipts of repeated calls stay behind. Nobody may write to either meanwhile. A space
+    Indexes are built again and receipts of repeated calls stay behind. No caller may write to either meanwhile. A space
     comes to light whole: what a copy left that was broken off is removed by the next one, which goes on behind what it
-    finds whole. Raises InvalidInput where the target holds anything else, SpaceInUse where somebody wrote meanwhile,
-    SpaceIncomplete where a space of the source is itself there in part only.
+    finds whole. Raises InvalidInput if the target has anything else, SpaceInUse if a caller wrote meanwhile,
+    SpaceIncomplete if a space of the source is itself there in part only.
     """
     spaces = [space async for space in store_pages.spaces(source)]
     found = await _whole(source, target, spaces)

@@ -1,4 +1,4 @@
-"""What an archive does to a space: all of it into an empty one, or what is new into a lived-in one."""
+"""Import of an archive into a space: all of it into an empty one, or its new memories into another."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
@@ -62,9 +62,9 @@ async def full_restore(
 ) -> MemoryImportReport:
     """Bring documents and journal back exactly as they were; the space must be empty.
 
-    The space's record comes last: until it stands the space reads as empty, nobody else can write there, and what a
+    The space's record comes last: until then the space reads as empty, no other writer can write there, and what a
     killed restore left behind is removed by the next one. Of two at the same time one gets through whole. Raises
-    SpaceInUse where the space holds memories, and where another restore took the space over.
+    SpaceInUse if the space has memories, and if another restore took the space over.
     """
     if await ctx.spaces.find(scope.space) is not None:
         raise SpaceInUse(space=scope.space, problem=_HOLDS)
@@ -249,7 +249,7 @@ def _cited_anew(write: Write, renamed: RenamedTurns) -> Write:
 
 
 async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: Write) -> MemoryWriteReport:
-    # An archive may be older than a rule, or somebody else's.
+    # An archive may be older than a rule, or foreign.
     clean, _ = await scrub_request(write, own=OwnOutput.STRIP)
     match clean:
         case TranscriptWrite() as turns:

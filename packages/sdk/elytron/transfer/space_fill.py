@@ -1,4 +1,4 @@
-"""A space that is filled from elsewhere: read as empty, and taken by nobody else, until its last batch stands."""
+"""A space that is filled from elsewhere: read as empty, and reserved, until its last batch is committed."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ from elytron_core.planes.space import SPACE
 from elytron_core.ports.store import Action, Batch, Delete, Entry, Erasure, Put, Ref, Require, Store
 
 BATCH = 1_000
-"""How many documents or entries one batch brings, at the most."""
+"""Largest number of documents or entries of one batch."""
 
 
 async def take_over(store: Store, space: SpaceId, /, *, at: Instant) -> None:
@@ -18,7 +18,7 @@ async def take_over(store: Store, space: SpaceId, /, *, at: Instant) -> None:
     if not await store.journal(space, after=0, limit=1):
         return
     (mark,) = await store.get(space, (FILLING,))
-    # From here on neither a first write nor the other filling gets through, so the erasure takes nobody's memories.
+    # From here on neither a first write nor the other filling gets through, so the erasure removes no memories.
     taken = Batch(
         space=space,
         at=at,
@@ -35,10 +35,10 @@ async def fill(
 ) -> int:
     """Commit the `count` batches of a space, and `files` behind the first; return the last sequence.
 
-    The space's record stands in the last batch. `own` is an id that nobody else has. Raises Conflict where the space
+    The space's record is in the last batch. `own` is a unique id. Raises Conflict if the space
     was not empty, or was not left alone.
     """
-    # The second mark is this filling's alone: where another one has begun anew, the first stands again, but not this.
+    # The second mark is this filling's alone: if another one has begun again, the first is stored again, but not this.
     marks = (FILLING, Ref(SPACE, own)) if count > 1 else ()
     sequence = 0
     number = 0

@@ -1,3 +1,3 @@
-"""How each plane's writes become one batch."""
+"""Writes of each plane as one batch."""
 
 __all__: list[str] = []

@@ -301,7 +301,7 @@ def _skill(scope: Scope, draft: CandidateDraft, proposal: SkillProposal) -> Runt
 
 
 async def _current_facts(ctx: OperationContext, scope: Scope, drafts: Sequence[CandidateDraft]) -> list[long_term.Fact]:
-    """Return the newest facts that count in the conversation, where there is a fact to compare them with."""
+    """Return the newest facts that count in the conversation, if there is a fact to compare them with."""
     if not any(isinstance(draft.proposal, FactProposal) for draft in drafts):
         return []
     documents = await ctx.store.scan(scope.space, long_term.FACTS, limit=limits.SCAN_MAX, descending=True)

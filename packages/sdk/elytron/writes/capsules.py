@@ -40,7 +40,7 @@ async def plan_capsules(ctx: OperationContext, scope: Scope, write: CapsulesWrit
 
 
 class _Book:
-    """The capsules of a space: what stands, and what one write makes of them."""
+    """The capsules of a space: the stored ones, and the changes of one write."""
 
     def __init__(self, record: SpaceRecord, /) -> None:
         self.record = record

@@ -25,7 +25,7 @@ _REPORTS = Vouched(MemoryWriteReport, "space", "decisions", "sequence", "changed
 class Planned:
     """A write ready to commit.
 
-    `about` is what its journal line names where nothing changes; `grown` is the head that other writes may build on.
+    `about` is the subject of its journal line if nothing changes; `grown` is the head that other writes may build on.
     """
 
     changes: Changes
@@ -35,7 +35,7 @@ class Planned:
     grown: GrownHead | None = None
 
     def report(self, space: SpaceId, /, *, sequence: int = 0) -> MemoryWriteReport:
-        """Return the receipt of the write once it stands at `sequence`."""
+        """Return the receipt of the write once it is committed at `sequence`."""
         return _REPORTS.make(space=space, decisions=self.decisions, sequence=sequence, changed=bool(self.changes))
 
 
@@ -45,7 +45,7 @@ Plan = Callable[[SpaceRecord], Awaitable[Planned]]
 async def commit(
     ctx: OperationContext, space: SpaceId, request: MemoryWriteRequest, plan: Plan, /
 ) -> MemoryWriteReport:
-    """Plan and commit until nobody interferes; return the report with its sequence.
+    """Plan and commit until no other commit interferes; return the report with its sequence.
 
     `plan` reads, judges and ends without waiting, so that what it took from the runtime's memory (see `Heads`) is
     still true when the batch is handed to the store. Raises the last Conflict after `RACES` lost ones.
@@ -59,7 +59,7 @@ async def commit(
                 return _rehearsed(planned.report(space))
             if not planned.changes and request.idempotency_key is None:
                 return planned.report(space)
-            # Who builds on a head goes with the others of its line, in one group.
+            # Writes that build on a head go with the others of its line, in one group.
             if planned.grown is None and await race.waited(planned.about):
                 continue
             batch = _batch(ctx, space, request, record, planned, is_new=is_new)

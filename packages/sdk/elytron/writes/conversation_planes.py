@@ -1,4 +1,4 @@
-"""What a conversation keeps one of, or one per period or name: execution state, summary, notes, private documents."""
+"""Planes with one document per conversation, period or name: execution state, summary, notes, private documents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ GARDEN_FULL = f"{limits.GARDEN_DOCUMENTS} private documents is all that a conver
 
 @dataclass(slots=True)
 class _Desk:
-    """What one write puts into a conversation."""
+    """Documents that one write puts into a conversation."""
 
     record: SpaceRecord
     scope: Scope
@@ -129,7 +129,7 @@ async def plan_summary(ctx: OperationContext, scope: Scope, write: SummaryWrite,
 
 
 async def plan_notes(ctx: OperationContext, scope: Scope, write: NotesWrite, record: SpaceRecord, /) -> Planned:
-    """Return what writing these notes now would change; of several for one period the last stands."""
+    """Return what writing these notes now would change; of several for one period the last counts."""
     desk = _desk(ctx, scope, record)
     drafts = {draft.period: draft for draft in write.notes}
     refs = {period: Ref(notes.NOTES, desk.keyed("note", period)) for period in drafts}
@@ -154,7 +154,7 @@ async def plan_drawn_notes(
     """Return what writing these notes, drawn from what was `said`, now would change.
 
     A note that was drawn before is drawn again from what it cites and what was said.
-    One that somebody wrote or hid stays.
+    One that a caller wrote or hid stays.
     """
     desk = _desk(ctx, scope, record)
     for draft in write.notes:

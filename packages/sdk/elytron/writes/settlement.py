@@ -1,4 +1,4 @@
-"""Commit of what an operation has decided: read and planned anew while others win the race."""
+"""Commit of an operation's decision: read and planned again while others win the race."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ ReportT = TypeVar("ReportT")
 
 @dataclass(frozen=True, slots=True)
 class Settled(Generic[ReportT]):
-    """What is to be reported, and what is to be committed first: nothing, or puts, or deletes by revision."""
+    """A report, and the changes to commit before it: none, or puts, or deletes by revision."""
 
     report: ReportT
     changes: Changes | None = None
@@ -32,7 +32,7 @@ async def settle(
     *,
     takes_back: bool = False,
 ) -> tuple[ReportT, int]:
-    """Plan and commit until nobody interferes; return the report and the journal sequence (0: nothing to commit).
+    """Plan and commit until no other commit interferes; return report and journal sequence (0: nothing to commit).
 
     With `takes_back`, a store that is full takes it too (see `Batch`).
     Raises the last Conflict after `RACES` lost ones.
@@ -46,7 +46,7 @@ async def settle(
             changed = (*deletes, *made.deletes, *made.puts)
             if not changed:
                 return settled.report, 0
-            # What a plan writes last is what others like it write too: the queue, a count, a candidate.
+            # A plan writes last the documents that similar plans write too: the queue, a count, a candidate.
             about = changed[-1].ref
             if await race.waited(about):
                 continue

@@ -1,4 +1,4 @@
-"""Feedback of a host's tools is judged and becomes experience, where it has earned it."""
+"""Feedback of a host's tools is judged, and becomes experience if accepted."""
 
 from functools import partial
 
@@ -56,7 +56,7 @@ async def _plan(ctx: OperationContext, scope: Scope, feedback: AgentToolUsageFee
 
 
 def _experience_ref(record: SpaceRecord, feedback: AgentToolUsageFeedback) -> Ref:
-    """Return where experience of the tool, schema and task that was first observed stands."""
+    """Return the reference of the experience of the tool, schema and task that was first observed."""
     registry = feedback.registry_ref.registry_id
     if not feedback.observations:
         return Ref(EXPERIENCES, record.experience_key(registry, "", "", ""))

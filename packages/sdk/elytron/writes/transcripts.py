@@ -51,12 +51,12 @@ _TOLD = (
     "external_content_used",
     "candidate_ids",
 )
-"""What the delivery of a turn says anew of it."""
+"""New fields of a turn from its delivery."""
 _DECISIONS = Vouched(WriteDecision, "plane", "id", "outcome", "verdict", "reason", "name")
 
 
 class ChangedTurn(StrEnum):
-    """What is done with a turn whose host id is known with other content."""
+    """Treatment of a turn whose host id is known with other content."""
 
     REFUSE = "refuse"
     KEEP_FIRST = "keep_first"
@@ -64,14 +64,14 @@ class ChangedTurn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What a write asks beside storing its turns."""
+    """Requests of a write beside storing its turns."""
 
     changed: ChangedTurn
     sequence: int | None
 
 
 class _Name(NamedTuple):
-    """What is stored under a host id."""
+    """The turn stored under a host id."""
 
     ref: Ref
     value: transcript.TurnName
@@ -202,7 +202,7 @@ def _complete(changes: Changes, record: SpaceRecord, draft: TurnDraft, retry: _R
 
 
 def _no_evidence(draft: TurnDraft, messages: tuple[transcript.Message, ...]) -> str:
-    """Return why a turn that would keep `messages` is no evidence of anything; empty where it is."""
+    """Return why a turn that would keep `messages` is no evidence; empty if it is."""
     if not messages:
         return f"delivery {draft.delivery.value} leaves no evidence"
     if not all(similarity.is_blank(message.text) for message in messages):

@@ -17,7 +17,7 @@ from elytron_core.errors import ScopeMissing
 async def delete_all(
     memory: Face, /, *, user_id: str | None, agent_id: str | None, run_id: str | None
 ) -> MemoryControlReport:
-    """Erase what the ids name; none named is refused, so that nobody clears everything by leaving something out."""
+    """Erase the memories of the ids; a call without ids is refused, so that an omission does not clear everything."""
     scope = arguments.scope_of(memory.scope, user_id=user_id)
     if user_id is None and agent_id is None and run_id is None:
         raise ScopeMissing(operation="delete_all", way_out="name a user_id, agent_id or run_id, or erase a whole space")

@@ -28,7 +28,7 @@ _NEVER_WRITTEN = "nothing was ever written to it in this store"
 
 
 async def export(ctx: OperationContext, request: MemorySpaceExportRequest, /) -> MemorySpaceExportReport:
-    """Write what of the space may leave its owner's hands, or all if `include_private`, as it stood at one moment.
+    """Write the parts of the space that may be exported, or all if `include_private`, in the state of one moment.
 
     Raises NotFound for a space never written to, InvalidInput for a file that exists without `overwrite`.
     """
@@ -61,7 +61,7 @@ async def import_archive(ctx: OperationContext, request: MemoryImportRequest, /)
 async def _export(
     ctx: OperationContext, scope: Scope, path: Path, *, include_private: bool, overwrite: bool
 ) -> MemorySpaceExportReport | None:
-    """Write the archive, or nothing where somebody wrote to the space meanwhile."""
+    """Write the archive, or nothing if another call wrote to the space meanwhile."""
     counts: Counter[str] = Counter()
     redacted: Counter[str] = Counter()
     state, events, shown = StateFingerprint(), EventFingerprint(), EventFingerprint()
@@ -110,7 +110,7 @@ async def _export(
 
 
 async def _write_blob(ctx: OperationContext, scope: Scope, key: str, writer: ArchiveWriter) -> int:
-    """Write the bytes beside a document; return 0 where it has none, else 1."""
+    """Write the bytes beside a document; return 0 if it has none, else 1."""
     chunks = ctx.store.read_blob(scope.space, key)
     try:
         first = await anext(chunks, b"")

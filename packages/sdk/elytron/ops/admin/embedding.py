@@ -1,4 +1,4 @@
-"""Embed and switch_model: keep the vectors of a space complete, or make them anew by another model."""
+"""Embed and switch_model: keep the vectors of a space complete, or make them again by another model."""
 
 from elytron.context import OperationContext
 from elytron.embedding.embed_pass import Progress, choice_of, commit, drop_others, embed_some

@@ -1,4 +1,4 @@
-"""Erasures told outside of the store, and done again in a copy of it that was put back."""
+"""Erasures recorded outside of the store, and done again in a copy of it that was put back."""
 
 import asyncio
 from pathlib import Path
@@ -18,7 +18,7 @@ _NEVER_WRITTEN = "nothing was ever written to it in this store; where it was era
 
 
 async def keep_erasures(ctx: OperationContext, request: MemoryErasuresKeepRequest, /) -> MemoryErasuresKeepReport:
-    """Add what was erased in the space to a file, and leave what else it tells. Raises NotFound, UnreadableFile."""
+    """Add the space's erasures to a file, and leave its others. Raises NotFound, UnreadableFile."""
     scope = ctx.scope_of(request)
     if request.whole_space is not None and request.whole_space != scope.space:
         raise InvalidInput(field="whole_space", problem="is not the name of the scope's space: repeat that name")
@@ -35,7 +35,7 @@ async def keep_erasures(ctx: OperationContext, request: MemoryErasuresKeepReques
 
 
 async def apply_erasures(ctx: OperationContext, request: MemoryErasuresApplyRequest, /) -> MemoryErasuresApplyReport:
-    """Erase again what the file tells was erased in the space, and is there. Raises UnreadableFile."""
+    """Erase again what the file lists as erased in the space and is there. Raises UnreadableFile."""
     scope = ctx.scope_of(request)
     kept = await asyncio.to_thread(read_erasures, Path(request.path))
     return await erase_again(ctx, scope, kept, dry_run=request.dry_run)

@@ -105,7 +105,7 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
 
 @dataclass(slots=True)
 class _Seen:
-    """What reading a whole space has shown so far."""
+    """Result of reading a whole space so far."""
 
     kept: Head | None = None
     is_checked: bool = False
@@ -158,7 +158,7 @@ class _Seen:
 
     @property
     def standing(self) -> HeadStanding | None:
-        """How the space stands to the head that was asked about; None where none was, or it cannot be read."""
+        """Relation of the space to the requested head; None if none was, or it cannot be read."""
         if self.kept is None or self.damaged:
             return None
         return self.chain.standing if self.chain is not None else HeadStanding.ABSENT

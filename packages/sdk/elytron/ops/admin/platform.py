@@ -1,4 +1,4 @@
-"""What this memory can do."""
+"""Capabilities of this memory."""
 
 from elytron.capabilities import catalog_of
 from elytron.context import OperationContext

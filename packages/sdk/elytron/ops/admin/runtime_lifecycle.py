@@ -26,9 +26,9 @@ from elytron_core.scope import Scope
 
 @admitting
 async def recover(ctx: OperationContext, request: MemoryRecoverRequest, /) -> MemoryLifecycleReport:
-    """Check the whole store, forget what was remembered of the space, and build its index anew from its journal.
+    """Check the whole store, drop the space's caches, and rebuild its index from its journal.
 
-    Who asked for it, why and when stands in the history of the space.
+    Its caller, reason and time are in the history of the space.
     """
     scope = ctx.scope_of(request)
     found = await check(ctx, scope.space, repair=False)

@@ -1,4 +1,4 @@
-"""Where a conversation stands, and taking that to another conversation or another memory."""
+"""State of a conversation, and its transfer to another conversation or another memory."""
 
 from collections.abc import Sequence
 
@@ -56,7 +56,7 @@ OWN_IS_NEWER = "what is here is newer, or the same"
 
 
 async def read_continuity(ctx: OperationContext, request: ContinuityRequest, /) -> ContinuityReport:
-    """Return where the scope's conversation stands: state, summary, capsules, notes; nothing for another's chat."""
+    """Return the state of the scope's conversation: work, summary, capsules, notes; empty for another's chat."""
     scope, kept = await _meant_and_kept(ctx, ctx.scope_of(request))
     now = ctx.clock.now()
     shown = tuple(
@@ -142,7 +142,7 @@ async def import_continuity(ctx: OperationContext, request: ContinuityImportRequ
 
 
 class _Kept:
-    """What a space and one of its conversations hold, as far as continuity goes."""
+    """Documents of continuity of a space and one of its conversations."""
 
     def __init__(self) -> None:
         self.state: execution.ExecutionState | None = None
@@ -191,7 +191,7 @@ async def _kept(ctx: OperationContext, scope: Scope) -> _Kept:
 
 
 async def _messages(ctx: OperationContext, scope: Scope, tag: str, summary: summaries.SessionSummary | None) -> int:
-    """Return how many messages the conversation has, as far as a summary's due date hangs on it."""
+    """Return how many messages the conversation has, for a summary's due date."""
     covered = summary.messages if summary is not None else 0
     since = transcript.turn_id(ConversationTag(tag), summary.through_sequence if summary is not None else 0)
     documents = await ctx.store.scan(

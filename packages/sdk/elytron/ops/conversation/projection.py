@@ -149,7 +149,7 @@ async def _note_shown(
     facts: Iterable[builder.StandingFact],
     built: builder.Projection,
 ) -> None:
-    """Count that what stands in a block was shown."""
+    """Count the memories in a block as shown."""
     await note_shown(ctx, scope, [hit for hit in gathered.hits if built.shows(hit.id, SectionName.RECALLED)])
     if standing := [fact.id for fact in facts if built.shows(fact.id, SectionName.FACTS)]:
         ctx.fact_uses.note(scope.space, standing, at=ctx.clock.now())
@@ -202,7 +202,7 @@ def _note(gathered: Gathered) -> str:
 
 
 def _gathered(wanted: int, standing: int) -> int:
-    """Return how many are gathered: what stands in the block already is not recalled twice."""
+    """Return how many are gathered: memories in the block already are not recalled twice."""
     return min(max(wanted, 1) + standing, limits.RECALL_MAX)
 
 

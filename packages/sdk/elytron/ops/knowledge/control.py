@@ -195,7 +195,7 @@ async def _taken(
 def _hidden(
     memory: Memory, request: MemoryForgetRequest, changed: dict[Ref, tuple[Value, int]], now: Instant
 ) -> Value | None:
-    """Return the document with the memory hidden, None where it is already."""
+    """Return the document with the memory hidden, None if it is already."""
     match memory:
         case TurnMemory():
             return _with_forgotten(memory, changed, now) if memory.part not in memory.turn.forgotten else None
@@ -213,7 +213,7 @@ def _hidden(
 
 
 def _shown(memory: Memory, changed: dict[Ref, tuple[Value, int]]) -> Value | None:
-    """Return the document with the memory shown again, None where it is not hidden."""
+    """Return the document with the memory shown again, None if it is not hidden."""
     match memory:
         case TurnMemory():
             return _with_forgotten(memory, changed, None) if memory.part in memory.turn.forgotten else None

@@ -98,7 +98,7 @@ async def get_fact(ctx: OperationContext, request: FactDetailRequest, /) -> Fact
 
 @admitting
 async def change_fact(ctx: OperationContext, request: FactChangeRequest, /) -> FactChangeReport:
-    """Change one fact that stands. Raises NotFound, InvalidInput, PreconditionFailed."""
+    """Change one current fact. Raises NotFound, InvalidInput, PreconditionFailed."""
     scope = ctx.scope_of(request)
     fact_control.require_fields(request)
     conversation = await meant(ctx, scope)
@@ -179,7 +179,7 @@ async def _plan_forgetting(
 
 
 def _token(record: SpaceRecord, request: FactForgetRequest, found: list[tuple[Fact, int]]) -> str:
-    """Return what stands for these facts at these revisions, asked for by this query."""
+    """Return the token of these facts at these revisions, selected by this query."""
     parts = [part for fact, revision in found for part in (fact.id, str(revision))]
     kinds = ",".join(sorted(kind.value for kind in request.kinds))
     return record.tag("forget facts", similarity.normalise(request.query), kinds, str(request.include_private), *parts)

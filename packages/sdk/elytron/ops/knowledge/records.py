@@ -188,7 +188,7 @@ def _require_version(known: Record | None, expected: int | None, now: Instant) -
 
 
 class _Named(NamedTuple):
-    """What a list of records is sorted by, and which document that is."""
+    """Sort key of a list of records, and its document."""
 
     namespace: tuple[str, ...]
     key: str

@@ -206,7 +206,7 @@ async def add_agent_skill_dir(ctx: OperationContext, request: AgentSkillDirAddRe
 
 
 def summary_of(skill: Skill, at: Instant, /) -> RuntimeSkillSummary:
-    """Return `skill` in brief, as it stands at `at`."""
+    """Return `skill` in brief, in its state at `at`."""
     return RuntimeSkillSummary(
         name=skill.name,
         topic=skill.topic,
@@ -233,7 +233,7 @@ def summary_of(skill: Skill, at: Instant, /) -> RuntimeSkillSummary:
 
 
 def _matches(skill: Skill, query: str | None) -> bool:
-    """Tell whether every word of the query begins a word of the skill's texts."""
+    """Return whether every word of the query begins a word of the skill's texts."""
     text = similarity.normalise(f"{skill.name} {skill.content}")
     return all(similarity.holds(text, word) for word in similarity.normalise(query or "").split())
 

@@ -1,1 +1,1 @@
-"""How writes to facts, skills, records and subjects become changes."""
+"""Writes to facts, skills, records and subjects as changes."""

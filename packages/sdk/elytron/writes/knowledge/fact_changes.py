@@ -26,7 +26,7 @@ from elytron_core.scope import ConversationKey, Scope
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What is changed in which space."""
+    """Changes by space."""
 
     ctx: OperationContext
     scope: Scope

@@ -27,7 +27,7 @@ def note_uses(ctx: OperationContext, space: SpaceId, hits: Iterable[RecallHit], 
 
 
 async def uses_of(ctx: OperationContext, space: SpaceId, facts: Iterable[FactId], /) -> dict[FactId, Instant]:
-    """Return when each of up to a page of facts was last shown, as far as that is known."""
+    """Return when each of up to a page of facts was last shown, if known."""
     asked = list(facts)
     found = await ctx.store.get(space, [Ref(FACT_USES, fact) for fact in asked]) if asked else ()
     kept = {
@@ -74,7 +74,7 @@ async def _plan(
             continue
         used = FactUse(last_used_at=at, uses=(before.uses if before is not None else 0) + 1)
         revision = document.revision if document is not None else 0
-        # One entry in the journal tells of all of them.
+        # One entry in the journal is for all of them.
         action = None if changes else Action.MAINTENANCE
         changes.put(Ref(FACT_USES, fact), used, expects=revision, action=action)
     return Settled(None, changes)

@@ -47,7 +47,7 @@ async def plan_facts(ctx: OperationContext, scope: Scope, write: LongTermExtract
 
 
 class _Slots:
-    """The slots that one write touches: what stands in them, and what the write makes of them."""
+    """The slots that one write touches: their stored facts, and the write's changes."""
 
     def __init__(self, record: SpaceRecord, key: ConversationKey, /) -> None:
         self._record = record
@@ -60,7 +60,7 @@ class _Slots:
         self.changes = Changes(record)
 
     def tag(self, draft: FactDraft, /) -> str:
-        """Return what stands for the slot that a draft of this conversation is for."""
+        """Return the tag of a draft's slot in this conversation."""
         return self._record.slot_tag(draft.fact_kind, draft.topic, self._home(draft))
 
     def refusal(self, draft: FactDraft, /) -> str:
@@ -85,7 +85,7 @@ class _Slots:
             if document is not None:
                 self._facts[fact] = (long_term.Fact.from_bytes(document.body), document.revision)
         self._stored = tuple(fact for fact, _ in self._facts.values())
-        # Read before the tombstones: a change of these makes the rules another revision, and the write is judged anew.
+        # Read before the tombstones: a change of these makes the rules another revision, and the write is judged again.
         self._learning, revision = await read_learning(ctx, scope.space)
         self.changes.require(LEARNING, revision=revision)
         proposed = [(draft.fact_kind, draft.content, draft.citations, self._home(draft)) for draft in write.facts]
@@ -167,7 +167,7 @@ def _fact(
     ctx: OperationContext, scope: Scope, draft: FactDraft, current: long_term.Fact | None, now: Instant
 ) -> long_term.Fact:
     observed_at = rules.observed(draft, at=now)
-    # What replaces another value began to hold, for all we know, when it was observed.
+    # A value that replaces another began to hold, as far as known, when it was observed.
     began = draft.valid_from if draft.valid_from is not None or current is None else observed_at
     return long_term.Fact(
         id=FactId(ctx.ids.new()),

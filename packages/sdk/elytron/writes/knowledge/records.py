@@ -1,4 +1,4 @@
-"""Records of an archive, written where none of their name is."""
+"""Records of an archive, written if none of their name exists."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -19,7 +19,7 @@ AT_ONCE = 64
 
 
 class Brought(NamedTuple):
-    """How many records were stored, how many were there already, and the last journal sequence."""
+    """Number of stored records, of existing ones, and the last journal sequence."""
 
     stored: int = 0
     skipped: int = 0

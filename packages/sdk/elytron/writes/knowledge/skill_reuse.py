@@ -1,4 +1,4 @@
-"""What use teaches of runtime skills: that recall showed them, and how it went."""
+"""Uses of runtime skills: that recall showed them, and the outcomes."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial

@@ -102,7 +102,7 @@ class _Roll:
         return WriteDecision(plane=Plane.SUBJECT, outcome=Outcome.STORED, name=name)
 
     def part(self, draft: EdgeDraft, /) -> WriteDecision:
-        """End an edge; where there is none, nothing changes."""
+        """End an edge; if there is none, nothing changes."""
         ref, name = self._edge(draft), _name(draft)
         if self._now_at(ref) is None:
             return WriteDecision(plane=Plane.SUBJECT, outcome=Outcome.SKIPPED, reason=NO_SUCH_EDGE, name=name)
