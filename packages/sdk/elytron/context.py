@@ -23,9 +23,10 @@ from elytron_core.planes.knowledge.profiles import Profile, StoreCapacity
 from elytron_core.policy.extraction.fact_reader import FactReader
 from elytron_core.policy.host.profiles import default_profile
 from elytron_core.policy.maintenance.budget import Budget
-from elytron_core.ports.models import Embedder, LanguageModel, Reranker, StatementClassifier
+from elytron_core.ports.models import Embedder, LanguageModel, QuestionClassifier, Reranker, StatementClassifier
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
+from elytron_index.lexicon.question_classifier import LinearQuestionClassifier
 from elytron_index.lexicon.statement_classifier import PhraseStatementClassifier
 
 
@@ -42,6 +43,7 @@ class Models:
     """Read facts in languages that do not ship."""
     statements: StatementClassifier = field(default_factory=PhraseStatementClassifier)
     """Says which texts state what is to hold."""
+    questions: QuestionClassifier = field(default_factory=LinearQuestionClassifier)
     closers: tuple[Callable[[], Awaitable[None]], ...] = ()
     """Functions that close models opened for this runtime."""
 

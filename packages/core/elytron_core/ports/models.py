@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from elytron_core.policy.query.question_label import QuestionLabel
+
 
 class Speaker(StrEnum):
     """Role in a prompt."""
@@ -113,4 +115,17 @@ class StatementClassifier(Protocol):
 
     def classify(self, texts: Sequence[str], /) -> Sequence[frozenset[StatementLabel]]:
         """Return the labels of each text, in order. The same text has the same labels under one version."""
+        ...
+
+
+class QuestionClassifier(Protocol):
+    """Says what a question wants."""
+
+    @property
+    def version(self) -> str:
+        """Return what changes if its answers may."""
+        ...
+
+    def classify(self, question: str, /) -> frozenset[QuestionLabel]:
+        """Return the labels of a question. The same question has the same labels under one version."""
         ...

@@ -24,7 +24,7 @@ async def covered(
     if COVERED not in index.planes():
         return {}
     now = ctx.clock.now()
-    question = query_question.read(query, now)
+    question = query_question.read(query, now, ctx.models.questions.classify(query))
     scope = ((SESSION, (session,)),) if session is not None else ()
     filters = Filters(planes=(COVERED,), scope=scope)
     asked = asked_of_index(question, None, limit=limit, filters=filters, diversity=Diversity.OFF)

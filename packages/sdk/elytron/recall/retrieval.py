@@ -111,7 +111,8 @@ async def gather(
     now = ctx.clock.now()
     conversation = await meant(ctx, scope)
     key = conversation.key if conversation.is_trusted else None
-    question = _anchored(index, query_question.read(query, now), filters, now, key)
+    question = query_question.read(query, now, ctx.models.questions.classify(query))
+    question = _anchored(index, question, filters, now, key)
     grounding = await recent_talk(ctx, scope, record, key) if key is not None and is_weak(query) else ""
     use, vector = await ctx.encoders.asked(record, index, question.text)
     unembedded = _unembedded(ctx, scope, index, use)
@@ -128,8 +129,7 @@ async def gather(
     found = {plane: index.search(search) for plane, search in searches.items()}
     reads = ctx.encoders.reads_passages(record, index)
     found |= await _closer(ctx, scope.space, index, searches, found, reads_passages=reads)
-    route = ranking_intent.route(query)
-    spread = limit if diversity is Diversity.WIDE else FACTS_SCORED
+    route, spread = ranking_intent.route(query), limit if diversity is Diversity.WIDE else FACTS_SCORED
     asked = _Asked(query, (key or scope.conversation_key).conversation, now, grounding, spread)
     ranked = await _ranked(ctx, scope, asked, found, route=route)
     seen = await shown_hits(ctx, scope, ranked, index, searches.get(Plane.TRANSCRIPT), limit=limit, now=now)

@@ -27,8 +27,7 @@ NOW = instant("2026-03-10T12:00:00Z")
     ],
 )
 def test_words_that_ask_for_the_telling_are_not_looked_for(text: str, looked_for: str) -> None:
-    question = read(text, NOW)
-    assert (" ".join(question.text.split()), question.retells) == (looked_for, True)
+    assert " ".join(read(text, NOW).text.split()) == looked_for
 
 
 @pytest.mark.parametrize(
@@ -47,17 +46,9 @@ def test_words_that_ask_for_the_telling_are_not_looked_for(text: str, looked_for
     ],
 )
 def test_what_is_asked_for_itself_is_not_told_again(text: str, looked_for: str) -> None:
-    question = read(text, NOW)
-    assert (" ".join(question.text.split()), question.retells) == (looked_for, False)
+    assert " ".join(read(text, NOW).text.split()) == looked_for
 
 
 @pytest.mark.parametrize("text", ["Summarise", "Recap what I told you.", "In which order?"])
 def test_where_nothing_else_is_asked_the_question_stays_as_it_is(text: str) -> None:
     assert read(text, NOW).text == text
-
-
-@pytest.mark.parametrize(
-    "text", ["How has the garden changed?", "How did the talks go?", "What has happened at work?", "总结一下会议"]
-)
-def test_how_something_went_is_told_again(text: str) -> None:
-    assert read(text, NOW).retells

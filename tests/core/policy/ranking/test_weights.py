@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from elytron_core.clock import instant
 from elytron_core.contracts.knowledge.recall import Diversity
 from elytron_core.policy.query.question import read
+from elytron_core.policy.query.question_label import QuestionLabel
 from elytron_core.policy.ranking.weights import (
     HALF_STRENGTH,
     LATER,
@@ -34,7 +35,8 @@ def test_more_points_are_never_worth_less(one: float, other: float) -> None:
 
 def test_a_question_is_weighed_by_how_many_things_it_wants_and_of_when() -> None:
     one, several, latest = (
-        read(text, instant("2026-03-10")) for text in ("Who called?", "Which cities did they see?", "Who calls now?")
+        read(text, instant("2026-03-10"), labels)
+        for text, labels in (("Who called?", ()), ("Which cities did they see?", ()), ("Who calls?", ("latest",)))
     )
     assert weights_for(one, Diversity.AUTO) == weights_for(several, Diversity.OFF) == STANDARD
     assert weights_for(several, Diversity.AUTO) == SEVERAL
@@ -44,6 +46,8 @@ def test_a_question_is_weighed_by_how_many_things_it_wants_and_of_when() -> None
 
 
 def test_what_is_told_again_stands_for_itself_in_as_many_pieces_as_there_are() -> None:
-    weights = weights_for(read("Summarise the work on the roof", instant("2026-03-10")), Diversity.AUTO)
+    weights = weights_for(
+        read("the work on the roof", instant("2026-03-10"), {QuestionLabel.RETELLING}), Diversity.AUTO
+    )
     assert (weights.window, weights.told, weights.owner) == (RETOLD.window, RETOLD.told, RETOLD.owner)
     assert weights.again == SEVERAL.again

@@ -3,7 +3,6 @@
 Intents are read from the words of the question alone. Where none speaks, or several do, nothing is favoured.
 """
 
-import re
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.model import Value
 from elytron_core.planes.knowledge import long_term
 from elytron_core.policy.ranking.weights import HALF_STRENGTH
+from elytron_core.text.pattern_table import table
 
 
 class Intent(StrEnum):
@@ -66,36 +66,8 @@ BONUS: Final = MappingProxyType(
     }
 )
 
-_SIGNS: Final = {
-    Intent.PROCEDURAL: (
-        r"\bhow (?:do|does|can|should|would) (?:i|we|you|one)\b",
-        r"\bhow to\b",
-        r"\bsteps? (?:to|for)\b",
-        r"\b(?:procedure|runbook)\b",
-    ),
-    Intent.CONTINUITY: (
-        r"\bwhere (?:were|are) we\b",
-        r"\b(?:left|leave) off\b",
-        r"\bwhat (?:were|was|are|am|is) (?:we|i|\w+) working on\b",
-        r"\b(?:continue|resume|go on) (?:where|from|with)\b",
-        r"\b(?:pick up|carry on)\b",
-        r"\bwhat(?:'s| is) next\b",
-        r"\bnext step\b",
-        r"\b(?:still open|unfinished|status of|progress)\b",
-    ),
-    Intent.EVIDENCE: (
-        r"\b(?:did|have|had) \w+ (?:say|said|tell|told|mention(?:ed)?|write|written|promised?)\b",
-        r"\bwho (?:said|told|mentioned|wrote)\b",
-        r"\b(?:exact words|quote|word for word|verbatim)\b",
-    ),
-    Intent.FACTUAL: (
-        r"\bwhat(?:'s| is| are| was) (?:my|his|her|their|our)\b",
-        r"\bwhat(?:'s| is) the (?:name|address|number|email|birthday|date)\b",
-        r"\bwho is\b",
-        r"\bwhere (?:do|does) \w+ (?:live|work)\b",
-        r"\b(?:favou?rite|prefers?|allergic)\b",
-    ),
-}
+_SIGNS: Final = (Intent.PROCEDURAL, Intent.CONTINUITY, Intent.EVIDENCE, Intent.FACTUAL)
+"""Intents that words tell of; the words stand in `text/data/intents.toml`."""
 _KINDS: Final = frozenset(kind.value for kind in long_term.Kind)
 
 
@@ -112,20 +84,14 @@ def route(query: str, /) -> Route:
     slot = _slot(query)
     if slot is not None:
         return _after(Intent.FACTUAL).model_copy(update={"slot": slot})
-    # Lower letters are found faster than letters of either case; beyond ASCII these are not the same.
-    text, flags = (query.lower(), re.NOFLAG) if query.isascii() else (query, re.IGNORECASE)
-    told = [intent for intent, pattern in _patterns(flags) if pattern.search(text)]
+    text, signs = query.lower(), table("intents")
+    told = [intent for intent in _SIGNS if signs[intent].search(text)]
     return _after(told[0] if len(told) == 1 else Intent.MIXED)
 
 
 @cache
 def _after(intent: Intent) -> Route:
     return Route(intent=intent, planes=ORDER[intent], bonus=dict(BONUS[intent]))
-
-
-@cache
-def _patterns(flags: re.RegexFlag) -> tuple[tuple[Intent, re.Pattern[str]], ...]:
-    return tuple((intent, re.compile("|".join(signs), flags)) for intent, signs in _SIGNS.items())
 
 
 def _slot(query: str) -> str | None:

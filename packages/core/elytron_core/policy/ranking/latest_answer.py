@@ -8,44 +8,19 @@ neither is left out, so that who reads both sees what was said when.
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Final, NamedTuple
 
 from elytron_core.clock import Instant
 from elytron_core.text import stopwords
+from elytron_core.text.pattern_table import table
 
 WINDOW: Final = 10
 """So many of the best are looked at, whatever the limit, so that a page goes on where the one before it ended."""
 HELD: Final = 0.5
 """Both hold so much of the query's words, counted by rarity."""
 
-_PRESENT: Final = re.compile(
-    r"^(?:(?:am|are|is|do|does) "
-    r"|(?:what|where|who|whom|which|when|how)\b[^?]*?(?:\b(?:am|are|is|do|does|has to|have to|can|lives?)\b|'s\b|s\b))"
-)
-_PAST: Final = re.compile(
-    r"\b(?:did|was|were|had|been|ever|used to|first|original\w*|initial\w*|before|earlier|previous\w*|so far|history"
-    r"|said|told|mention\w*|recommend\w*|suggest\w*|summar\w+|order|list|over time|develop\w*)\b"
-    r"|以前|原来|最初|曾经|说过|总结"
-)
-_CHINESE_STATE: Final = re.compile(r"是|在|叫|多少|哪|几|什么|谁")
-_CHANGE: Final = re.compile(
-    r"\b(?:(?<!up to )(?<!until )(?<!till )now|nowadays|no longer|anymore|instead|correction|corrected"
-    r"|(?:has|have|had|was|were|been|we|i|they) (?:changed|moved|switched|raised|lowered|reduced|increased|extended"
-    r"|shortened|renamed|replaced|rescheduled|postponed|cancell?ed|updated|rewritten|sold)"
-    r"|(?:changed|moved|switched|raised|lowered|reduced|increased|extended|shortened|postponed|cut)\b.{0,40}\b(?:to|from|by)"
-    r"|(?:brought|cut)\b.{0,30}\b(?:up|down)|are gone|is gone|has agreed|alone again)\b"
-    r"|改成|改为|换成|换了|变成|不再|更新|现在|搬到|取消|推迟|提前|涨到|降到",
-    re.IGNORECASE,
-)
-
-
-_CHANGING_WORDS: Final = """
-agreed alone anymore brought cancelled canceled changed correction corrected cut extended gone increased instead longer
-lowered moved now nowadays postponed raised reduced renamed replaced rescheduled rewritten shortened sold switched
-updated
-"""
-_CHANGING: Final = frozenset(_CHANGING_WORDS.split())
-"""An English text without these speaks of no change: looked for first, for it takes less."""
+_PHRASES: Final = table("changes")
 _WORD: Final = re.compile(r"[a-z]+")
 _ENDING: Final = re.compile(r"(?:ing|ed|es|s)\Z")
 _NUMBER: Final = re.compile(r"\d")
@@ -67,11 +42,11 @@ class Told(NamedTuple):
 def asks_how_things_are(query: str, /) -> bool:
     """Tell whether a question is about what is, not about what was or is to be told in full."""
     lowered = " ".join(query.lower().split())
-    if _PAST.search(lowered):
+    if _PHRASES["past"].search(lowered):
         return False
-    if not lowered.isascii() and _CHINESE_STATE.search(lowered):
+    if not lowered.isascii() and _PHRASES["chinese_state"].search(lowered):
         return True
-    return _PRESENT.search(lowered) is not None
+    return _PHRASES["present"].search(lowered) is not None
 
 
 def last_words(told: Sequence[Told | None], query: str, /) -> dict[int, int]:
@@ -86,7 +61,7 @@ def last_words(told: Sequence[Told | None], query: str, /) -> dict[int, int]:
             continue
         for other in later:
             if other not in changed:
-                changed[other] = _numbered(filter(_CHANGE.search, _telling(told[other], asked)))
+                changed[other] = _numbered(filter(_PHRASES["change"].search, _telling(told[other], asked)))
         of_older = _numbered(_telling(older, asked))
         later = [other for other in later if not changed[other].isdisjoint(of_older)]
         if later:
@@ -115,9 +90,15 @@ def in_succession(count: int, overtaken: dict[int, int], /) -> list[int]:
 
 def _speaks_of_change(text: str) -> bool:
     lowered = text.lower()
-    if text.isascii() and _CHANGING.isdisjoint(_WORD.findall(lowered)):
+    if text.isascii() and _changing().isdisjoint(_WORD.findall(lowered)):
         return False
-    return _CHANGE.search(lowered) is not None
+    return _PHRASES["change"].search(lowered) is not None
+
+
+@cache
+def _changing() -> frozenset[str]:
+    """Return words without one of which an English text speaks of no change: looked for first, for it takes less."""
+    return _PHRASES.words("changing")
 
 
 def _may_overtake(later: Told | None, older: Told | None) -> bool:

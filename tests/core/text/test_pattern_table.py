@@ -1,0 +1,20 @@
+"""Tables of patterns that ship: each compiles, none holds a part that is not there."""
+
+import re
+
+import pytest
+
+from elytron_core.text.pattern_table import table
+
+
+@pytest.mark.parametrize("name", ["questions", "changes", "intents"])
+def test_each_pattern_of_a_table_compiles_and_is_kept(name: str) -> None:
+    shipped = table(name)
+    assert shipped.names
+    for pattern in shipped.names:
+        assert re.search(r"\{[a-z]", shipped[pattern].pattern) is None
+        assert shipped[pattern] is shipped[pattern]
+
+
+def test_a_table_has_words_too() -> None:
+    assert "renamed" in table("changes").words("changing")
