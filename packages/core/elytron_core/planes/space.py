@@ -2,6 +2,7 @@
 
 import hashlib
 from functools import cached_property
+from typing import NamedTuple
 
 from elytron_core import canonical
 from elytron_core.clock import Instant
@@ -14,78 +15,64 @@ from elytron_core.planes.knowledge import garden, learning_rules, long_term, not
 from elytron_core.scope import ConversationKey
 
 SPACE = "space"
-COLLECTIONS = (
-    SPACE,
-    transcript.CONVERSATIONS,
-    transcript.TURNS,
-    transcript.TURN_NAMES,
-    transcript.CHAT_ALIASES,
-    attributes.TURN_ATTRIBUTES,
-    derived_refs.DERIVED_REFS,
-    audit.AUDIT,
-    long_term.FACTS,
-    long_term.SLOTS,
-    long_term.FACT_USES,
-    learning_rules.TOMBSTONES,
-    learning_rules.LEARNING,
-    procedural.SKILLS,
-    tools.REGISTRIES,
-    tools.EXPERIENCES,
-    embedding.VECTORS,
-    embedding.EMBEDDING,
-    candidates.CANDIDATES,
-    continuity.CAPSULES,
-    execution.EXECUTION,
-    summaries.SUMMARIES,
-    notes.NOTES,
-    garden.GARDEN,
-    subjects.SUBJECTS,
-    subjects.SUBJECT_EDGES,
-    subjects.SOUL_BINDINGS,
-    records.RECORDS,
-    *gateway.OF_A_SPACE,
-    *jobs.OF_A_SPACE,
+
+
+class Collection(NamedTuple):
+    """One collection of a space, and what follows from its name alone."""
+
+    name: str
+    plane: str = ""
+    """The plane that events name; empty if that is the name of the collection."""
+    beside: bool = False
+    """Whether it lists or looks up other documents: it may change without a journal entry."""
+    by_conversation: bool = False
+    """Whether its keys begin with the tag of a conversation."""
+
+
+_DECLARED = (
+    Collection(SPACE),
+    Collection(transcript.CONVERSATIONS, "transcript", beside=True, by_conversation=True),
+    Collection(transcript.TURNS, "transcript", by_conversation=True),
+    Collection(transcript.TURN_NAMES, "transcript", beside=True),
+    Collection(transcript.CHAT_ALIASES, "transcript", beside=True),
+    Collection(attributes.TURN_ATTRIBUTES, "transcript", beside=True),
+    Collection(derived_refs.DERIVED_REFS, "transcript", beside=True),
+    Collection(audit.AUDIT, beside=True),
+    Collection(long_term.FACTS, "long_term"),
+    Collection(long_term.SLOTS, "long_term", beside=True),
+    Collection(long_term.FACT_USES, "long_term", beside=True),
+    Collection(learning_rules.TOMBSTONES, "long_term", beside=True),
+    Collection(learning_rules.LEARNING, "long_term"),
+    Collection(procedural.SKILLS, "procedural"),
+    Collection(tools.REGISTRIES, "tools"),
+    Collection(tools.EXPERIENCES, "tools"),
+    Collection(embedding.VECTORS, "embedding"),
+    Collection(embedding.EMBEDDING, "embedding"),
+    Collection(candidates.CANDIDATES, "candidates"),
+    Collection(continuity.CAPSULES, "continuity", by_conversation=True),
+    Collection(execution.EXECUTION, "continuity"),
+    Collection(summaries.SUMMARIES, "continuity", by_conversation=True),
+    Collection(notes.NOTES),
+    Collection(garden.GARDEN),
+    Collection(subjects.SUBJECTS, "subjects"),
+    Collection(subjects.SUBJECT_EDGES, "subjects"),
+    Collection(subjects.SOUL_BINDINGS, "subjects"),
+    Collection(records.RECORDS),
+    *(Collection(name, "gateway") for name in gateway.OF_A_SPACE),
+    *(Collection(name, "jobs", beside=name == jobs.QUEUE) for name in jobs.OF_A_SPACE),
 )
+_PLANES = {each.name: each.plane or each.name for each in _DECLARED}
+COLLECTIONS = tuple(each.name for each in _DECLARED)
 """Every collection of a space: what exports, fingerprints and erasures walk."""
-BESIDE = frozenset(
-    {
-        transcript.CONVERSATIONS,
-        transcript.TURN_NAMES,
-        transcript.CHAT_ALIASES,
-        attributes.TURN_ATTRIBUTES,
-        derived_refs.DERIVED_REFS,
-        audit.AUDIT,
-        long_term.SLOTS,
-        long_term.FACT_USES,
-        learning_rules.TOMBSTONES,
-        jobs.QUEUE,
-    }
-)
-"""Collections that list or look up other documents: they may change without a journal entry."""
+BESIDE = frozenset(each.name for each in _DECLARED if each.beside)
+OF_A_CONVERSATION = frozenset(each.name for each in _DECLARED if each.by_conversation)
 KEY = "0"
 TAG_DIGITS = 24
-OF_A_CONVERSATION = frozenset({transcript.CONVERSATIONS, transcript.TURNS, continuity.CAPSULES, summaries.SUMMARIES})
-"""Collections whose keys begin with the tag of a conversation."""
-_PLANES = {
-    "transcript": (transcript.CONVERSATIONS, transcript.TURNS, transcript.TURN_NAMES, transcript.CHAT_ALIASES,
-                   attributes.TURN_ATTRIBUTES, derived_refs.DERIVED_REFS),
-    "long_term": (long_term.FACTS, long_term.SLOTS, long_term.FACT_USES, learning_rules.TOMBSTONES,
-                  learning_rules.LEARNING),
-    "procedural": (procedural.SKILLS,),
-    "tools": (tools.REGISTRIES, tools.EXPERIENCES),
-    "embedding": (embedding.VECTORS, embedding.EMBEDDING),
-    "candidates": (candidates.CANDIDATES,),
-    "continuity": (continuity.CAPSULES, execution.EXECUTION, summaries.SUMMARIES),
-    "subjects": (subjects.SUBJECTS, subjects.SUBJECT_EDGES, subjects.SOUL_BINDINGS),
-    "gateway": gateway.OF_A_SPACE,
-    "jobs": jobs.OF_A_SPACE,
-}  # fmt: skip
-_PLANE_OF = {collection: plane for plane, collections in _PLANES.items() for collection in collections}
 
 
 def plane_of(collection: str, /) -> str:
     """Return the plane that a collection belongs to; one that is a plane of its own bears its name."""
-    return _PLANE_OF.get(collection, collection)
+    return _PLANES.get(collection, collection)
 
 
 TAGS_KEPT = 1_000

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from elytron.documents.planes import Folded
+from elytron.documents.planes import FOLDED
 from elytron_core.model import Value
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Delete, Entry, Put, Ref, Require
@@ -15,7 +15,7 @@ class Changes:
         self._record = record
         self._puts: dict[Ref, Put] = {}
         self._entries: list[Entry] = []
-        self._folded: dict[Ref, Folded] = {}
+        self._folded: dict[Ref, Value] = {}
         self._deletes: dict[Ref, Delete] = {}
         self._requires: dict[Ref, Require] = {}
 
@@ -23,7 +23,7 @@ class Changes:
         """Write `value` at `ref`, now at revision `expects`; with `action`, the journal says so. Return its bytes."""
         body = value.to_bytes()
         self._puts[ref] = Put(ref, body, expects)
-        if isinstance(value, Folded):
+        if isinstance(value, FOLDED):
             self._folded[ref] = value
         if action is not None:
             self._entries.append(Entry(action, ref, self._record.digest(body)))
@@ -65,7 +65,7 @@ class Changes:
         return tuple(self._entries)
 
     @property
-    def folded(self) -> Mapping[Ref, Folded]:
+    def folded(self) -> Mapping[Ref, Value]:
         """The part of the batch for an index."""
         return self._folded
 

@@ -5,17 +5,14 @@ Their memories are known by a word and a key (`capsule:3f…`), so that one look
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from elytron.documents.planes import COLLECTION_OF_WORD, HOMES, PLANES, Kept
+from elytron.documents.planes import COLLECTION_OF_WORD, HOMES, PLANES, Home, home_of
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.control import ControlDecision, ControlOutcome
 from elytron_core.contracts.knowledge.recall import Plane, RecallHit
-from elytron_core.planes import tools
-from elytron_core.planes.conversation import candidates, continuity, execution, summaries
+from elytron_core.model import Value
 from elytron_core.planes.evidence import Trust
-from elytron_core.planes.knowledge import garden, notes, records, subjects
-from elytron_core.policy.admission import record_versions
-from elytron_core.policy.temporal.freshness import FRESH, STALE, Freshness
 from elytron_core.ports.store import Document, Ref
 
 
@@ -25,11 +22,15 @@ class KeptMemory:
 
     ref: Ref
     revision: int
-    value: Kept
+    value: Value
+
+    @property
+    def home(self) -> Home[Any]:
+        return HOMES[self.ref.collection]
 
     @property
     def plane(self) -> Plane:
-        return HOMES[self.ref.collection].plane
+        return self.home.plane
 
     @property
     def hit(self) -> RecallHit:
@@ -38,34 +39,26 @@ class KeptMemory:
     def found(
         self, *, score: float = 0.0, signals: Mapping[str, float] | None = None, now: Instant | None = None
     ) -> RecallHit:
-        """Return its hit, with a capsule's freshness at `now`."""
-        value = self.value
-        fresh = _freshness(value, now) if now is not None else None
-        is_of_space = isinstance(value, subjects.Subject | tools.ToolExperience | records.Record)
-        channel, conversation = (None, None) if is_of_space else (value.channel, value.conversation)
+        """Return its hit, with its freshness at `now` if its plane has one."""
+        home, value = self.home, self.value
+        fresh = home.freshness(value, now) if now is not None else None
+        channel, conversation = conversation_of(value)
         return RecallHit(
             id=id_of(self.ref),
-            plane=self.plane,
-            text=text_of(value),
+            plane=home.plane,
+            text=home.text(value),
             score=round(score, 6),
-            at=at_of(value),
+            at=home.at(value),
             channel=channel,
             conversation=conversation,
-            title=title_of(value),
-            trust=None if is_of_space else Trust.DRAWN,
+            title=home.title(value),
+            trust=None if home.is_of_space else Trust.DRAWN,
             freshness=fresh.state if fresh is not None else None,
-            privacy=value.privacy if isinstance(value, records.Record) else None,
+            privacy=home.privacy(value),
             hint=fresh.hint if fresh is not None else None,
-            citations=citations_of(value),
+            citations=home.citations(value),
             signals=dict(signals or {}),
         )
-
-
-def _freshness(value: Kept, now: Instant) -> Freshness | None:
-    """Return how fresh a capsule is; None for what is not asked that."""
-    if not isinstance(value, continuity.ContinuityCapsule):
-        return None
-    return STALE if continuity.state_at(value, now) is continuity.CapsuleState.STALE else FRESH
 
 
 def by_plane(documents: Mapping[str, int], /) -> dict[Plane, int]:
@@ -90,59 +83,29 @@ def place_of(memory_id: str, /) -> Ref | None:
     return Ref(collection, key) if sign and collection is not None else None
 
 
-def text_of(value: Kept, /) -> str:
+def text_of(value: Value, /) -> str:
     """Return what the document says."""
-    match value:
-        case continuity.ContinuityCapsule() | execution.ExecutionState():
-            return value.text
-        case summaries.SessionSummary() | notes.DailyNote() | garden.GardenDocument() | tools.ToolExperience():
-            return value.text
-        case records.Record():
-            return value.words
-        case subjects.Subject():
-            return "\n".join(part for part in value.mount.model_dump().values() if part) or value.name
-        case candidates.Candidate():
-            proposal = value.draft.proposal
-            return proposal.text if isinstance(proposal, candidates.GardenProposal) else proposal.content
+    return home_of(value).text(value)
 
 
-def title_of(value: Kept, /) -> str:
+def title_of(value: Value, /) -> str:
     """Return what the document is about, in a few words."""
-    match value:
-        case continuity.ContinuityCapsule():
-            return value.topic
-        case execution.ExecutionState():
-            return value.goal
-        case summaries.SessionSummary():
-            return value.conversation
-        case notes.DailyNote():
-            return value.period
-        case garden.GardenDocument() | subjects.Subject():
-            return value.name
-        case records.Record():
-            return "/".join((*value.namespace, value.key))
-        case tools.ToolExperience():
-            return value.tool_id
-        case candidates.Candidate():
-            return value.draft.proposal.target.value
+    return home_of(value).title(value)
 
 
-def at_of(value: Kept, /) -> Instant:
+def at_of(value: Value, /) -> Instant:
     """Return when the document last changed."""
-    return value.proposed_at if isinstance(value, candidates.Candidate) else value.updated_at
+    return home_of(value).at(value)
 
 
-def citations_of(value: Kept, /) -> tuple[str, ...]:
+def citations_of(value: Value, /) -> tuple[str, ...]:
     """Return the turns and other references that the document rests on."""
-    match value:
-        case continuity.ContinuityCapsule():
-            return value.provenance
-        case notes.DailyNote():
-            return value.citations
-        case candidates.Candidate():
-            return value.draft.citations
-        case _:
-            return ()
+    return home_of(value).citations(value)
+
+
+def conversation_of(value: Any, /) -> tuple[str | None, str | None]:
+    """Return the channel and conversation of the document; None for both if it belongs to the whole space."""
+    return (None, None) if home_of(value).is_of_space else (value.channel, value.conversation)
 
 
 def touched(decisions: Iterable[ControlDecision], /) -> tuple[Plane, ...]:
@@ -151,25 +114,26 @@ def touched(decisions: Iterable[ControlDecision], /) -> tuple[Plane, ...]:
     return tuple(plane for plane in Plane if plane in planes)
 
 
-def forgotten_at(value: Kept, /) -> Instant | None:
+def forgotten_at(value: Value, /) -> Instant | None:
     """Return since when the document is hidden; subjects and candidates have states instead."""
-    return None if isinstance(value, subjects.Subject | candidates.Candidate) else value.forgotten_at
+    hidden_since = home_of(value).forgotten_at
+    return hidden_since(value) if hidden_since is not None else None
 
 
-def is_forgotten(value: Kept, /) -> bool:
+def is_forgotten(value: Value, /) -> bool:
     """Return whether a caller hid the document."""
     return forgotten_at(value) is not None
 
 
-def is_expired(value: Kept, now: Instant, /) -> bool:
+def is_expired(value: Value, now: Instant, /) -> bool:
     """Return whether the document's time to live is over."""
-    return isinstance(value, records.Record) and value.is_expired(now)
+    end = home_of(value).expires_at(value)
+    return end is not None and end <= now
 
 
-def hidden(value: Kept, at: Instant | None, /) -> Kept | None:
+def hidden(value: Value, at: Instant | None, /) -> Value | None:
     """Return the document hidden since `at`, or shown again for None; None if unchanged, or if it cannot be hidden."""
-    if isinstance(value, subjects.Subject | candidates.Candidate) or is_forgotten(value) is (at is not None):
+    home = home_of(value)
+    if home.forgotten_at is None or is_forgotten(value) is (at is not None):
         return None
-    if isinstance(value, records.Record) and at is None:
-        return record_versions.shown_again(value)
-    return value.model_copy(update={"forgotten_at": at})
+    return home.unhidden(value) if at is None else value.model_copy(update={"forgotten_at": at})

@@ -1,28 +1,24 @@
 """The planes that keep one document per matter, conversation or name, each declared once.
 
-Lists, the index, filters, ids, counts and erasures read this table: a new plane of this kind is a `Home` here.
+Lists, the index, hits, filters, ids, counts and erasures read this table: a new plane of this kind is a `Home` here.
 """
 
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Any, Generic, TypeVar
 
+from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import Plane
+from elytron_core.model import Value
 from elytron_core.planes import tools
 from elytron_core.planes.conversation import candidates, continuity, execution, summaries, transcript
 from elytron_core.planes.knowledge import garden, long_term, notes, procedural, records, subjects
+from elytron_core.planes.knowledge.long_term import Privacy
+from elytron_core.policy.admission import record_versions
+from elytron_core.policy.temporal.freshness import FRESH, STALE, Freshness
 
-KeptRecallable = (
-    continuity.ContinuityCapsule
-    | execution.ExecutionState
-    | summaries.SessionSummary
-    | notes.DailyNote
-    | records.Record
-)
-"""What of these recall reads, and lists show."""
-Recallable = transcript.Turn | long_term.Fact | procedural.Skill | KeptRecallable
-Folded = Recallable | subjects.Subject
-"""What an index is told of: what can be recalled, and those who are called by several names."""
-Kept = KeptRecallable | garden.GardenDocument | subjects.Subject | candidates.Candidate | tools.ToolExperience
+ValueT = TypeVar("ValueT", bound=Value)
 
 
 class Reach(Enum):
@@ -36,26 +32,129 @@ class Reach(Enum):
     """Neither: its own operations, and `get` by id."""
 
 
-class Home(NamedTuple):
-    """Where a plane's documents are stored, by which word their ids begin, what they hold, and who is shown them."""
+def _text(value: Any, /) -> str:
+    return value.text
+
+
+def _updated_at(value: Any, /) -> Instant:
+    return value.updated_at
+
+
+def _forgotten_at(value: Any, /) -> Instant | None:
+    return value.forgotten_at
+
+
+def _unhidden(value: Any, /) -> Any:
+    return value.model_copy(update={"forgotten_at": None})
+
+
+def _no(*_: object) -> bool:
+    return False
+
+
+def _none(*_: object) -> None:
+    return None
+
+
+def _empty(_: object, /) -> tuple[str, ...]:
+    return ()
+
+
+def _no_fields(_: object, /) -> Mapping[str, records.Scalar]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Home(Generic[ValueT]):
+    """One plane: where its documents are stored, what they hold, and who is shown them."""
 
     plane: Plane
+    collection: str
     word: str
-    kind: type[Kept]
+    """How the ids of its memories begin."""
+    kind: type[ValueT]
+    _: KW_ONLY
     reach: Reach = Reach.BY_ID
+    is_of_space: bool = False
+    """Whether a document belongs to the whole space; others name their channel and conversation."""
+
+    text: Callable[[ValueT], str] = _text
+    title: Callable[[ValueT], str]
+    """What a document is about, in a few words."""
+    at: Callable[[ValueT], Instant] = _updated_at
+    """When a document last changed."""
+    citations: Callable[[ValueT], tuple[str, ...]] = _empty
+    """The turns and other references that a document rests on."""
+    privacy: Callable[[ValueT], Privacy | None] = _none
+    is_private: Callable[[ValueT], bool] = _no
+    """Whether a document is shown only to a caller who asks for private ones."""
+    freshness: Callable[[ValueT, Instant], Freshness | None] = _none
+
+    forgotten_at: Callable[[ValueT], Instant | None] | None = _forgotten_at
+    """Since when a document is hidden; None for a plane that has states instead."""
+    unhidden: Callable[[ValueT], ValueT] = _unhidden
+    expires_at: Callable[[ValueT], Instant | None] = _none
+    is_replaced: Callable[[ValueT], bool] = _no
+    """Whether a document is no longer recalled, though it is not hidden."""
+
+    namespace: Callable[[ValueT], tuple[str, ...]] = _empty
+    fields: Callable[[ValueT], Mapping[str, records.Scalar]] = _no_fields
+    """What conditions of a filter compare."""
+    index_text: Callable[[ValueT], str] | None = None
+    """The text that the index is given; None for `text`."""
+    index_title: Callable[[ValueT], str] | None = None
+    is_embedded: bool = False
 
 
-HOMES: dict[str, Home] = {
-    continuity.CAPSULES: Home(Plane.CONTINUITY, continuity.ID_WORD, continuity.ContinuityCapsule, reach=Reach.RECALL),
-    execution.EXECUTION: Home(Plane.EXECUTION, execution.ID_WORD, execution.ExecutionState, reach=Reach.RECALL),
-    summaries.SUMMARIES: Home(Plane.SUMMARY, summaries.ID_WORD, summaries.SessionSummary, reach=Reach.RECALL),
-    notes.NOTES: Home(Plane.ARCHIVE, notes.ID_WORD, notes.DailyNote, reach=Reach.RECALL),
-    records.RECORDS: Home(Plane.RECORDS, records.ID_WORD, records.Record, reach=Reach.ASKED),
-    garden.GARDEN: Home(Plane.PRIVATE_GARDEN, garden.ID_WORD, garden.GardenDocument),
-    subjects.SUBJECTS: Home(Plane.SUBJECT, subjects.ID_WORD, subjects.Subject),
-    candidates.CANDIDATES: Home(Plane.CANDIDATE, candidates.ID_WORD, candidates.Candidate),
-    tools.EXPERIENCES: Home(Plane.TOOL_EXPERIENCE, tools.ID_WORD, tools.ToolExperience),
-}
+def _capsule_freshness(capsule: continuity.ContinuityCapsule, now: Instant, /) -> Freshness:
+    return STALE if continuity.state_at(capsule, now) is continuity.CapsuleState.STALE else FRESH
+
+
+def _mounted(subject: subjects.Subject, /) -> str:
+    return "\n".join(part for part in subject.mount.model_dump().values() if part) or subject.name
+
+
+def _proposed(candidate: candidates.Candidate, /) -> str:
+    proposal = candidate.draft.proposal
+    return proposal.text if isinstance(proposal, candidates.GardenProposal) else proposal.content
+
+
+def is_private_candidate(candidate: candidates.Candidate, /) -> bool:
+    """Return whether a proposal is private, or is to become a private document."""
+    draft = candidate.draft
+    return draft.privacy is Privacy.PRIVATE or isinstance(draft.proposal, candidates.GardenProposal)
+
+
+_DECLARED = (
+    Home(Plane.CONTINUITY, continuity.CAPSULES, continuity.ID_WORD, continuity.ContinuityCapsule, reach=Reach.RECALL,
+         title=lambda capsule: capsule.topic, citations=lambda capsule: capsule.provenance,
+         freshness=_capsule_freshness, is_replaced=lambda capsule: not capsule.is_recallable),
+    Home(Plane.EXECUTION, execution.EXECUTION, execution.ID_WORD, execution.ExecutionState, reach=Reach.RECALL,
+         title=lambda state: state.goal),
+    Home(Plane.SUMMARY, summaries.SUMMARIES, summaries.ID_WORD, summaries.SessionSummary, reach=Reach.RECALL,
+         title=lambda summary: summary.conversation),
+    Home(Plane.ARCHIVE, notes.NOTES, notes.ID_WORD, notes.DailyNote, reach=Reach.RECALL,
+         title=lambda note: note.period, citations=lambda note: note.citations),
+    Home(Plane.RECORDS, records.RECORDS, records.ID_WORD, records.Record, reach=Reach.ASKED, is_of_space=True,
+         title=lambda record: "/".join((*record.namespace, record.key)), text=lambda record: record.words,
+         privacy=lambda record: record.privacy, is_private=lambda record: record.privacy is Privacy.PRIVATE,
+         unhidden=record_versions.shown_again, expires_at=lambda record: record.expires_at,
+         namespace=lambda record: record.namespace, fields=lambda record: record.fields,
+         index_text=lambda record: record.text, index_title=lambda record: record.key, is_embedded=True),
+    Home(Plane.PRIVATE_GARDEN, garden.GARDEN, garden.ID_WORD, garden.GardenDocument,
+         title=lambda document: document.name),
+    Home(Plane.SUBJECT, subjects.SUBJECTS, subjects.ID_WORD, subjects.Subject, is_of_space=True,
+         title=lambda subject: subject.name, text=_mounted, forgotten_at=None,
+         is_private=lambda subject: subject.visibility is not subjects.SubjectVisibility.VISIBLE),
+    Home(Plane.CANDIDATE, candidates.CANDIDATES, candidates.ID_WORD, candidates.Candidate,
+         title=lambda candidate: candidate.draft.proposal.target.value, text=_proposed, forgotten_at=None,
+         at=lambda candidate: candidate.proposed_at, citations=lambda candidate: candidate.draft.citations,
+         is_private=is_private_candidate),
+    Home(Plane.TOOL_EXPERIENCE, tools.EXPERIENCES, tools.ID_WORD, tools.ToolExperience, is_of_space=True,
+         title=lambda experience: experience.tool_id),
+)  # fmt: skip
+HOMES: dict[str, Home[Any]] = {home.collection: home for home in _DECLARED}
+_OF_KIND: dict[type[Value], Home[Any]] = {home.kind: home for home in _DECLARED}
 SHOWN = {name: home for name, home in HOMES.items() if home.reach is not Reach.BY_ID}
 """Those among them that recall reads and lists show, in the order of lists."""
 OF_CONVERSATIONS = tuple(home.plane for home in HOMES.values() if home.reach is Reach.RECALL)
@@ -70,3 +169,10 @@ PLANES: dict[str, Plane] = {
 }
 """Which plane the memories of a collection belong to."""
 COLLECTION_OF_WORD = {home.word: collection for collection, home in HOMES.items()}
+FOLDED = (transcript.Turn, long_term.Fact, procedural.Skill, subjects.Subject, *(home.kind for home in SHOWN.values()))
+"""Documents for an index: those that can be recalled, and subjects, which may have several names."""
+
+
+def home_of(value: Value, /) -> Home[Any]:
+    """Return the declaration of the plane that `value` is a document of."""
+    return _OF_KIND[type(value)]

@@ -3,18 +3,18 @@
 import json
 import struct
 from collections.abc import Sequence
-from typing import assert_never, cast
 
-from elytron.documents.plane_documents import is_forgotten, title_of
-from elytron.documents.planes import HOMES, SHOWN, KeptRecallable, Recallable
+from elytron.documents.plane_documents import conversation_of, is_forgotten
+from elytron.documents.planes import HOMES, SHOWN
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.ids import TurnId
+from elytron_core.model import Value
 from elytron_core.planes import embedding
-from elytron_core.planes.conversation import continuity, execution, summaries, transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.planes.evidence import Trust
-from elytron_core.planes.knowledge import long_term, notes, procedural, records
+from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.planes.knowledge.subjects import Subject, SubjectVisibility
 from elytron_core.policy.ranking.excerpts import pieces_of
 from elytron_core.ports.store import Document, Ref
@@ -31,7 +31,7 @@ def units_of(document: Document, /) -> tuple[Unit, ...]:
     return units_of_value(document.ref, INDEXED[document.ref.collection].from_bytes(document.body))
 
 
-def units_of_value(ref: Ref, value: Recallable, /) -> tuple[Unit, ...]:
+def units_of_value(ref: Ref, value: Value, /) -> tuple[Unit, ...]:
     """Return the units of what is stored at `ref`."""
     match value:
         case transcript.Turn():
@@ -40,14 +40,8 @@ def units_of_value(ref: Ref, value: Recallable, /) -> tuple[Unit, ...]:
             return _fact(ref, value)
         case procedural.Skill():
             return _skill(ref, value)
-        case continuity.ContinuityCapsule() | execution.ExecutionState():
-            return _kept(ref, value)
-        case summaries.SessionSummary() | notes.DailyNote():
-            return _kept(ref, value)
-        case records.Record():
-            return _record(ref, value)
         case _:
-            assert_never(value)
+            return _kept(ref, value)
 
 
 def called(subject: Subject, /) -> tuple[str, ...]:
@@ -187,22 +181,30 @@ def _skill(ref: Ref, skill: procedural.Skill) -> tuple[Unit, ...]:
     return (unit,)
 
 
-def _kept(
-    ref: Ref,
-    value: continuity.ContinuityCapsule | execution.ExecutionState | summaries.SessionSummary | notes.DailyNote,
-) -> tuple[Unit, ...]:
-    if is_forgotten(value) or (isinstance(value, continuity.ContinuityCapsule) and not value.is_recallable):
+def _kept(ref: Ref, value: Value) -> tuple[Unit, ...]:
+    home = HOMES[ref.collection]
+    text, title = (home.index_text or home.text)(value), (home.index_title or home.title)(value)
+    if is_forgotten(value) or home.is_replaced(value) or similarity.is_blank(text):
         return ()
+    channel, conversation = conversation_of(value)
+    scope = (("channel", channel), ("conversation", conversation), ("privacy", home.privacy(value)))
+    namespace = home.namespace(value)
     unit = Unit(
         ref=ref,
         part=0,
-        plane=HOMES[ref.collection].plane,
-        text=value.text,
-        title=title_of(value),
-        at=value.updated_at,
-        scope=(("channel", value.channel), ("conversation", value.conversation)),
-        recorded_at=value.updated_at,
+        plane=home.plane,
+        text=text,
+        title=title,
+        at=home.at(value),
+        scope=(
+            *((name, part) for name, part in scope if part is not None),
+            *((METADATA + name, json.dumps(field)) for name, field in sorted(home.fields(value).items())),
+        ),
+        tags=tuple(namespace_tag(namespace[:depth]) for depth in range(1, len(namespace) + 1)),
+        valid_to=home.expires_at(value) or 0,
+        recorded_at=home.at(value),
         trust=Trust.DRAWN.rank,
+        check=_check(title, text) if home.is_embedded else 0,
     )
     return (unit,)
 
@@ -225,33 +227,10 @@ def namespace_tag(parts: Sequence[str], /) -> str:
     return json.dumps(parts)
 
 
-def _record(ref: Ref, record: records.Record) -> tuple[Unit, ...]:
-    if record.forgotten_at is not None or similarity.is_blank(record.text):
-        return ()
-    unit = Unit(
-        ref=ref,
-        part=0,
-        plane=Plane.RECORDS,
-        text=record.text,
-        title=record.key,
-        at=record.updated_at,
-        scope=(
-            ("privacy", record.privacy),
-            *((METADATA + name, json.dumps(value)) for name, value in sorted(record.fields.items())),
-        ),
-        tags=tuple(namespace_tag(record.namespace[:depth]) for depth in range(1, len(record.namespace) + 1)),
-        valid_to=record.expires_at or 0,
-        recorded_at=record.updated_at,
-        trust=Trust.DRAWN.rank,
-        check=_check(record.key, record.text),
-    )
-    return (unit,)
-
-
-INDEXED: dict[str, type[Recallable]] = {
+INDEXED: dict[str, type[Value]] = {
     transcript.TURNS: transcript.Turn,
     long_term.FACTS: long_term.Fact,
     procedural.SKILLS: procedural.Skill,
-    **{name: cast("type[KeptRecallable]", home.kind) for name, home in SHOWN.items()},
+    **{name: home.kind for name, home in SHOWN.items()},
 }
 """Which collections are recalled, and what their documents hold."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from elytron.documents.planes import Folded
 from elytron.indexing.units import called, embedded_of_value, units_of_value
 from elytron.indexing.vector_places import source_of
+from elytron_core.model import Value
 from elytron_core.planes.embedding import EmbeddingChoice, VectorSet
 from elytron_core.planes.knowledge.subjects import Subject
 from elytron_core.ports.store import JournalEntry, Ref
@@ -30,7 +30,7 @@ class Fed:
 
     first: int
     mark: JournalEntry
-    written: Mapping[Ref, Folded | VectorSet | EmbeddingChoice]
+    written: Mapping[Ref, Value]
 
 
 @dataclass(slots=True)

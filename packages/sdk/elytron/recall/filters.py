@@ -1,12 +1,12 @@
 """Recall filters on stored memories, read from the documents themselves."""
 
-from elytron.documents.plane_documents import KeptMemory, is_expired, is_forgotten
-from elytron.documents.planes import ASKED, OF_CONVERSATIONS, KeptRecallable
+from elytron.documents.plane_documents import KeptMemory, conversation_of, is_expired, is_forgotten
+from elytron.documents.planes import ASKED, OF_CONVERSATIONS, Reach
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import Plane, RecallFilters
-from elytron_core.planes.conversation import continuity, transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.planes.evidence import Trust
-from elytron_core.planes.knowledge import long_term, procedural, records
+from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.policy.query import metadata_conditions
 
 _UNASKED = tuple(plane for plane in Plane if plane not in ASKED)
@@ -110,31 +110,25 @@ def skill_is_meant(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
 def kept_passes(memory: KeptMemory, filters: RecallFilters, now: Instant, /) -> bool:
     """Return whether a conversation's document may be shown under `filters`: nothing private, hidden or replaced."""
     value = memory.value
-    if not isinstance(value, KeptRecallable) or is_forgotten(value) or is_expired(value, now):
-        return False
-    if isinstance(value, continuity.ContinuityCapsule) and not value.is_recallable:
+    if is_forgotten(value) or is_expired(value, now) or memory.home.is_replaced(value):
         return False
     return kept_is_meant(memory, filters)
 
 
 def kept_is_meant(memory: KeptMemory, filters: RecallFilters, /) -> bool:
     """Return whether `filters` select a conversation's document, shown or hidden; never a private one."""
-    value = memory.value
-    if not isinstance(value, KeptRecallable):
+    home, value = memory.home, memory.value
+    if home.reach is Reach.BY_ID:
         return False
-    known = filters.known_at is None or value.updated_at <= filters.known_at
-    if isinstance(value, records.Record):
-        is_there, fields = value.namespace[: len(filters.namespace)] == filters.namespace, value.fields
-    else:
-        is_there = _among(value.channel, filters.channels) and _among(value.conversation, filters.conversations)
-        fields = {}
-    is_relied_on = Trust.DRAWN.is_at_least(filters.trust)
+    at = home.at(value)
+    channel, conversation = conversation_of(value)
     return (
-        known
-        and is_there
-        and is_relied_on
-        and metadata_conditions.hold(filters.where, fields)
-        and _within(value.updated_at, filters)
+        (filters.known_at is None or at <= filters.known_at)
+        and (home.is_of_space or (_among(channel, filters.channels) and _among(conversation, filters.conversations)))
+        and home.namespace(value)[: len(filters.namespace)] == filters.namespace
+        and Trust.DRAWN.is_at_least(filters.trust)
+        and metadata_conditions.hold(filters.where, home.fields(value))
+        and _within(at, filters)
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import id_of
-from elytron.documents.planes import HOMES, Kept
+from elytron.documents.planes import HOMES
 from elytron.memories.provenance_links import Resting, unlink_left
 from elytron.writes.commit import Planned
 from elytron_core import limits
@@ -22,6 +22,7 @@ from elytron_core.contracts.planes import (
 )
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import TurnId
+from elytron_core.model import Value
 from elytron_core.planes.conversation import execution, summaries, transcript
 from elytron_core.planes.derived_refs import DerivedMemoryPlane, cited_turn
 from elytron_core.planes.knowledge import garden, notes
@@ -58,7 +59,7 @@ class _Desk:
         """Return the key of what this conversation keeps under `name`."""
         return f"{self.tag}.{self.record.tag(purpose, *self.scope.conversation_key, name)}"
 
-    def keep(self, ref: Ref, value: Kept, revision: int, outcome: Outcome, *, name: str | None = None) -> None:
+    def keep(self, ref: Ref, value: Value, revision: int, outcome: Outcome, *, name: str | None = None) -> None:
         if outcome is not Outcome.CONFIRMED:
             self.changes.put(ref, value, expects=revision, action=Action.WRITE)
         self.decisions.append(
