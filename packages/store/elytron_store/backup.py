@@ -15,7 +15,7 @@ from elytron_store.staging import staged
 
 @dataclass(frozen=True, slots=True)
 class BackedUp:
-    """A backup: where it is, how large, and what reading all of it found."""
+    """A backup: its path, its size, and the findings of reading all of it."""
 
     path: Path
     engine: str
@@ -28,7 +28,7 @@ async def back_up(url: str, target: Path, /, *, clock: Clock) -> BackedUp:
     """Leave a whole, durable and sound copy of the store `url` at `target`, where nothing may be, or leave nothing.
 
     A sealed store stays sealed, and no key is needed. SQLite: one state of the whole file. File: of each space one
-    state. Raises InvalidInput where something is at `target`, Unsupported for a store that is no file or folder here,
+    state. Raises InvalidInput if something is at `target`, Unsupported for a store that is no file or folder here,
     StoreCorrupt for a store with damage in it, StoreMissing, StoreForeign, StoreUnavailable.
     """
     address = parse_url(url)

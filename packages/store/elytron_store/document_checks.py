@@ -1,4 +1,4 @@
-"""What all engines share beneath the port: argument checks, the checksum of a document, what an erasure leaves."""
+"""Shared parts of all engines: argument checks, the checksum of a document, an erasure's journal entry."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Erasure, Ref, require_ref, require_space
 
 ERASURE_REF = Ref("erasure", "0")
-"""What the journal entry of an erasure names: it says that something went, not what."""
+"""Subject of an erasure's journal entry: it says that something was removed, not what."""
 
 
 def document_checksum(ref: Ref, revision: int, body: bytes, /) -> bytes:
-    """Return eight bytes that change when the body is altered or stands at another place or revision."""
+    """Return eight bytes that change when the body is altered or is at another place or revision."""
     return checksum(ref.collection.encode(), ref.key.encode(), revision.to_bytes(8, "big"), body)
 
 

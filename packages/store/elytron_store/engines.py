@@ -1,4 +1,4 @@
-"""Where a store is, told by a URL or a path, and the one place that knows all engines."""
+"""Engines of stores by a URL or a path; the only module that knows all of them."""
 
 import os
 import re
@@ -30,9 +30,9 @@ _DATABASE_SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
 
 
 class WhenMissing(StrEnum):
-    """What opening a place does that holds no store yet.
+    """Effect of opening a place without a store.
 
-    MAKE: an empty one is made. REFUSE: that is an error. PRETEND: one in memory stands in for it. Only MAKE leaves
+    MAKE: an empty one is made. REFUSE: that is an error. PRETEND: one in memory is used instead. Only MAKE leaves
     anything there.
     """
 
@@ -43,13 +43,13 @@ class WhenMissing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """Which engine, and the file or folder it keeps its bytes in, or the address of the server that does."""
+    """An engine, and the file or folder of its bytes, or the address of its server."""
 
     engine: Literal["memory", "file", "sqlite", "embedded", "gateway", "mcp"]
     path: Path | None = None
     url: str | None = None
     project: str | None = None
-    """Where on an MCP file server the store is."""
+    """Place of the store on an MCP file server."""
 
     def url_at(self, path: Path, /) -> str:
         """Return the URL of a store of this engine at `path`."""
@@ -105,7 +105,7 @@ async def open_store(
 ) -> Store:
     """Open the store that `url` names (see `parse_url`); with `keys`, sealed under them.
 
-    Where nothing is, `when_missing` says what happens: an empty file or folder is nothing yet.
+    If there is nothing, `when_missing` decides: an empty file or folder is nothing yet.
     `api_key` is shown to a server that shares its store. A sealed store opens with keys only, any other one without
     them only. `profile` must be the one that the store was made for, the full one if it is None (see
     `open_as_made`). A file store is always as durable as FULL. An embedded store is one in memory or in a folder; what
@@ -152,7 +152,7 @@ async def open_as_made(
     when_missing: WhenMissing = WhenMissing.MAKE,
     api_key: str | None = None,
 ) -> Store:
-    """Open the store that `url` names as `open_store` does, whatever profile it was made for."""
+    """Open the store that `url` names as `open_store` does, made for any profile."""
 
     async def opened(profile: str | None) -> Store:
         return await open_store(
@@ -247,9 +247,9 @@ def _require_pinned(store: Store, keys: KeyProvider, place: Path, /, *, is_new: 
 
 
 async def _unsealed(found: _Found, /) -> Store:
-    """Return the store, which was not sealed as a whole, whatever its manifest says. Raises StoreForeign.
+    """Return the store, which was not sealed as a whole, independent of its manifest. Raises StoreForeign.
 
-    Where the keyring was cut away, the guards that sealed spaces have still tell of it.
+    If the keyring was removed, the guards of sealed spaces still show it.
     """
     if not found.shared:
         from elytron_store.sealed.records import GUARD, INNER, KEYRING, NAMES, Covers, NamesRecord, read
@@ -271,7 +271,7 @@ async def _unnoted() -> None:
 
 
 def _is_nothing(path: Path) -> bool:
-    """Tell whether opening would make a store at `path`; what cannot be looked at is left to the engine's own word."""
+    """Return whether opening would make a store at `path`; an unreadable path is left to the engine."""
     try:
         if path_probe.is_folder(path):
             return not any(path.iterdir())
@@ -313,7 +313,7 @@ def _path(rest: str) -> Path:
     if rest.startswith("//"):
         host, slash, absolute = rest[2:].partition("/")
         if host not in {"", "localhost"} or not slash:
-            # Not shown: what stands there may be a user and password meant for another kind of store.
+            # Not shown: the URL may have a user and password of another kind of store.
             raise StoreUrlInvalid(problem="names a host: a path begins with three slashes, or with none when relative")
         rest = "/" + absolute.lstrip("/")
     try:

@@ -11,7 +11,7 @@ from elytron_core.ports.store import Batch, Committed
 from elytron_store import limits as store_limits
 
 Outcome = Committed | ElytronError
-"""What became of a batch, as its caller shall see it."""
+"""Outcome of a batch for its caller."""
 
 Waiting = tuple[Batch, asyncio.Future[Committed]]
 Work = Callable[[], object]
@@ -53,12 +53,12 @@ class GroupCommitter:
 
     @property
     def is_resting(self) -> bool:
-        """Whether the thread has nothing to do, and all callers of what it wrote have had their answers or gone."""
+        """True if the thread is idle, and all callers of written batches have their answers or are gone."""
         return not self._is_given and not self._unheard
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits and nothing is being written."""
+        """True if nothing waits and nothing is being written."""
         return self._idle.is_set()
 
     async def commit(self, batch: Batch, /) -> Committed:
@@ -122,7 +122,7 @@ class GroupCommitter:
             self._loop.call_soon(self._hand_over)
 
     def _write_group(self, group: Sequence[Waiting]) -> None:
-        """Write `group` and have its callers told; runs in the thread and lets nothing out."""
+        """Write `group` and schedule its callers' answers; runs in the thread and raises nothing."""
         try:
             outcomes = self._write([batch for batch, _ in group])
         except ElytronError as error:
@@ -137,19 +137,19 @@ class GroupCommitter:
         self._is_given = False
         work = self._between()
         if work is None and self._waits_much():
-            # The thread goes on while the callers told do what they have to do next.
+            # The thread goes on while the answered callers continue.
             self._hand_over()
             self._answer(group, outcomes)
             return
         self._answer(group, outcomes)
         if work is None:
-            # Behind the callers just told: what they commit next is in the next group.
+            # After the callers just answered: their next commits are in the next group.
             self._loop.call_soon(self._hand_over)
         else:
             self._give(partial(self._do_between, work))
 
     def _waits_much(self) -> bool:
-        """Tell whether what waits is worth a flush of its own."""
+        """Return whether the waiting batches are worth a flush."""
         return sum([len(batch.puts) for batch, _ in self._waiting]) >= store_limits.GROUP_PUTS
 
     def _do_between(self, work: Work) -> None:
@@ -162,12 +162,12 @@ class GroupCommitter:
     def _answer(self, group: Sequence[Waiting], outcomes: Sequence[Outcome]) -> None:
         for (_, answer), outcome in zip(group, outcomes, strict=True):
             if answer.done():
-                continue  # cancelled while it was being written: applied, and told to nobody
+                continue  # cancelled while it was being written: applied, without an answer
             if isinstance(outcome, Committed):
                 answer.set_result(outcome)
             else:
                 answer.set_exception(outcome)
 
     def _call_loop(self, call: Callable[..., None], /, *args: object) -> None:
-        with suppress(RuntimeError):  # the loop was closed without the store, and nobody waits there
+        with suppress(RuntimeError):  # the loop was closed without the store, and no caller waits there
             self._loop.call_soon_threadsafe(call, *args)

@@ -1,6 +1,6 @@
-"""What a space holds, as an engine keeps it in memory: documents by ref, idempotency records, the last sequence.
+"""Contents of a space in an engine's memory: documents by ref, idempotency records, the last sequence.
 
-`Body` is the bytes themselves (memory engine) or the place where they lie (file engine).
+`Body` is the bytes themselves (memory engine) or their place (file engine).
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ class Held(NamedTuple, Generic[Body]):
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[Body]):
-    """An idempotency record: the request it stands for and what a repeat is answered."""
+    """An idempotency record: its request and the answer of a repeat."""
 
     key: str
     digest: str
@@ -52,7 +52,7 @@ class Ledger(Generic[Body]):
         return self._documents.get(ref)
 
     def revision(self, ref: Ref, /) -> int:
-        """Return the revision of the document at `ref`, 0 where there is none."""
+        """Return the revision of the document at `ref`, 0 if there is none."""
         held = self._documents.get(ref)
         return 0 if held is None else held.revision
 
@@ -69,7 +69,7 @@ class Ledger(Generic[Body]):
         return [Ref(collection, key) for key in found]
 
     def put(self, ref: Ref, held: Held[Body], /) -> Held[Body] | None:
-        """Hold a document at `ref`; return what stood there."""
+        """Set the document at `ref`; return the previous one."""
         before = self._documents.get(ref)
         if before is None:
             self._keys.setdefault(ref.collection, OrderedKeys()).add(ref.key)
@@ -77,7 +77,7 @@ class Ledger(Generic[Body]):
         return before
 
     def remove(self, ref: Ref, /) -> Held[Body] | None:
-        """Hold nothing at `ref`; return what stood there."""
+        """Remove the document at `ref`; return the previous one."""
         before = self._documents.pop(ref, None)
         if before is not None:
             self._keys[ref.collection].remove(ref.key)
@@ -131,7 +131,7 @@ class Stage(Generic[Body]):
         return found
 
     def require_expected(self, batch: Batch, /) -> None:
-        """Raise Conflict unless every put, delete and demand of `batch` names the revision that stands."""
+        """Raise Conflict unless every put, delete and demand of `batch` names the current revision."""
         wanted = [(change.ref, change.expects) for change in (*batch.puts, *batch.deletes)]
         wanted += [(demand.ref, demand.revision) for demand in batch.requires]
         for ref, expected in wanted:

@@ -2,22 +2,22 @@
 
 BUSY_WAIT_S = 30.0
 GROUP_BATCHES = 256
-"""How many waiting batches one transaction takes."""
+"""Number of waiting batches that one transaction takes."""
 GROUP_BYTES = 16 * 1024 * 1024
 GROUP_PUTS = 256
-"""From so many documents on a group is not kept waiting for more."""
+"""Number of documents from which on a group does not wait for more."""
 QUEUE_BATCHES = 8_192
-"""How many batches may wait for the writer; more callers wait for room."""
+"""Number of batches that may wait for the writer; more callers wait for room."""
 FORGET_EVERY = 10_000
-"""After so many commits with an idempotency key the expired records are looked for."""
+"""Number of commits with an idempotency key after which expired records are removed."""
 MEMO_LOOKS = 1_024
 MEMO_DOCUMENTS = 2_048
 MEMO_DOCUMENT_BYTES = 8_192
 MEMO_SCANNED = 8
-"""What an SQLite handle remembers of its last reads: looks and scans, documents, the largest of these, and how many of
+"""Bounds of an SQLite handle's cache of reads: looks and scans, documents, the largest of these, and how many of
 them a scan may hold."""
 MEMO_AT_ONCE = 64
-"""So many rows that lie in memory are read without waiting for a thread."""
+"""Number of rows in memory that are read without waiting for a thread."""
 MEMO_HELD_S = 0.002
 MEMO_HELD_SHARE = 0.01
 """So long, and while a row is read, documents that may lie on a disk hold the event loop before a thread reads them;
@@ -28,19 +28,19 @@ IDLE_LEAST = 64
 so many at the least."""
 WAL_BYTES = 64 * 1024 * 1024
 CHECKPOINT_BYTES = 16 * 1024 * 1024
-"""How much a WAL keeps when it is begun anew, and from what size on commits move it into the database file."""
+"""Size that a WAL keeps when it begins again, and from which on commits move it into the database file."""
 VACUUM_BYTES = 256 * 1024 * 1024
 """Up to this size an erasure rebuilds an SQLite file in memory, above it table by table in the file."""
 UPLOAD_KEEP_MS = 24 * 3600 * 1000
-"""How long an unfinished blob may stay staged before it counts as abandoned."""
+"""Time after which a staged, unfinished blob counts as abandoned."""
 SEALS_PER_KEY = 2**28
 """Messages under one derived key: far below the 2^32 up to which random nonces are safe."""
 SEALED_SPACES_OPEN = 4_096
 """Spaces whose keys a handle holds in memory."""
 MCP_RETRY_S = (0.2, 0.5, 1.0, 2.0)
-"""How long to wait before a call is made again that an MCP file server says may be."""
+"""Waits before a call is repeated that an MCP file server calls retryable."""
 MCP_CALL_S = 20.0
-"""How long an MCP file server may take for an answer."""
+"""Time limit for an answer of an MCP file server."""
 MCP_PATH_CHARS, MCP_PROJECT_CHARS = 512, 128
 MCP_WRITE_CHARS = 1024 * 1024
 MCP_LINE_BYTES = 768 * 1024 - 3
@@ -48,14 +48,14 @@ MCP_SHARD_CHARS = 8 * 1024 * 1024
 """How much one call writes or reads on an MCP file server, how much one line of a log stands for, and how long one file
 gets there."""
 MCP_SHARDS = 64
-"""From so many files on, the log of a space is written anew if half of them are enough."""
+"""Number of files from which on the log of a space is rewritten if half of them are enough."""
 MCP_LIST = 256
 MCP_SEARCH = 20
-"""How many entries, and how many hits, a call asks an MCP file server for."""
+"""Number of entries, and of hits, that a call asks an MCP file server for."""
 MCP_LEASE_MS = 60_000
 MCP_LEASE_SKEW_MS = 10_000
-"""How long a writer holds a store on an MCP file server, and how far apart the clocks of two writers may be."""
+"""Lease of a writer on an MCP file server, and the largest difference of two writers' clocks."""
 MCP_LEASE_CHARS = 64 * 1024
 """A lease's file that is longer is given up for a new one."""
 MCP_HELD_BYTES = 256 * 1024 * 1024
-"""How much of the spaces on an MCP file server a handle keeps in memory."""
+"""Bytes of spaces on an MCP file server that a handle keeps in memory."""

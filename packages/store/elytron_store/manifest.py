@@ -1,4 +1,4 @@
-"""What a store says of itself; everything must match at open, or the open refuses with the way out."""
+"""The manifest of a store; everything must match at open, or the open refuses with the way out."""
 
 from typing import Annotated, Literal
 
@@ -32,7 +32,7 @@ class Manifest(BaseModel):
 
 
 class _Named(BaseModel):
-    """What the manifest of every version says, whatever else it does."""
+    """Fields in the manifest of every version."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 
 _FEW = 32
-"""Up to so many new keys are put in one by one; more are sorted in together."""
+"""Number of new keys that are inserted one by one; more are sorted in together."""
 
 
 class OrderedKeys:
@@ -33,7 +33,7 @@ class OrderedKeys:
         """Return up to `limit` keys with `prefix`, behind `after` in the direction asked for."""
         keys = self._settled()
         if descending:
-            # Keys are hex digits, dots and dashes, so every key with the prefix stands before prefix + "~".
+            # Keys are hex digits, dots and dashes, so every key with the prefix is before prefix + "~".
             high = bisect_left(keys, prefix + "~") if prefix else len(keys)
             high = min(high, bisect_left(keys, after)) if after else high
             low = max(bisect_left(keys, prefix), high - limit)

@@ -20,7 +20,7 @@ _BESIDE_A_DATABASE = ("-wal", "-shm", "-journal")
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a store is made, whose place is `target`."""
+    """Staging folder of a store whose place is `target`."""
 
     path: Path
     target: Path
@@ -53,7 +53,7 @@ class Stage:
 
 
 def is_free(place: Path, /) -> bool:
-    """Tell whether a store may be put at `place`: nothing is there, or an empty folder. Raises StoreUnavailable."""
+    """Return whether a store may be put at `place`: nothing is there, or an empty folder. Raises StoreUnavailable."""
     try:
         return not any(place.iterdir()) if is_folder(place) else not (is_there(place) or place.is_symlink())
     except OSError as error:
@@ -62,10 +62,10 @@ def is_free(place: Path, /) -> bool:
 
 @asynccontextmanager
 async def staged(target: Path, /) -> AsyncGenerator[Stage]:
-    """Yield where to make the store of `target`; what was not put in place is gone afterwards.
+    """Yield the path at which to make the store of `target`; it is removed afterwards unless put in place.
 
     That is in a folder beside the target, which one caller holds at a time; what a killed one left in it is removed.
-    Raises StoreUnavailable where somebody else makes a store for `target` now, and where nothing can be made there.
+    Raises StoreUnavailable if another caller makes a store for `target` now, and if nothing can be made there.
     """
     folder = target.with_name(f".{target.name}.partial")
     try:
@@ -86,7 +86,7 @@ def _unwritable(target: Path, error: OSError) -> StoreUnavailable:
 
 
 def _taken(folder: Path) -> FileIO | None:
-    """Return the lock of `folder`, which holds nothing else then, or None where somebody has it."""
+    """Return the lock of `folder`, which has nothing else then, or None if another caller has it."""
     while True:
         make_folder(folder)
         try:
@@ -104,7 +104,7 @@ def _taken(folder: Path) -> FileIO | None:
 
 
 def _left(folder: Path) -> None:
-    """Leave nothing of `folder`, unless somebody is in it already."""
+    """Remove `folder`, unless another caller is in it already."""
     _clear(folder)
     with suppress(OSError):
         (folder / _LOCK).unlink()

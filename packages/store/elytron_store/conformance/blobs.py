@@ -24,7 +24,7 @@ async def breaking(part: bytes) -> AsyncIterator[bytes]:
 
 
 class BlobClaims(Claims):
-    """What `write_blob` and `read_blob` promise."""
+    """Claims on `write_blob` and `read_blob`."""
 
     @pytest.mark.parametrize(
         "parts",

@@ -23,7 +23,7 @@ from elytron_store.conformance.examples import ADA, AT, Claims, batch, delete, d
 
 
 class CommitClaims(Claims):
-    """What `commit` promises."""
+    """Claims on `commit`."""
 
     async def test_a_batch_is_stored_whole_with_its_entries(self, store: Store) -> None:
         told = (

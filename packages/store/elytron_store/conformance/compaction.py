@@ -38,12 +38,12 @@ async def erased(store: Store, *numbers: int) -> Erased:
 
 
 def stand_in(run: Run) -> JournalEntry:
-    """Return the entry that stands for a compacted run."""
+    """Return the entry of a compacted run."""
     return JournalEntry(run.last, AT, Action.ERASE, COMPACTION_REF, run.digest, covers=run.last - run.first + 1)
 
 
 class CompactionClaims(Claims):
-    """What `compact` promises."""
+    """Claims on `compact`."""
 
     async def test_a_run_that_tells_of_nothing_becomes_one_entry_and_all_else_stays(self, store: Store) -> None:
         await store.commit(batch(*(Put(fact(number), b"%d" % number, 0) for number in range(5))))

@@ -24,7 +24,7 @@ from elytron_store.conformance.examples import (
 
 
 class ConcurrencyClaims(Claims):
-    """What holds when commits of one event loop overlap."""
+    """Claims on overlapping commits of one event loop."""
 
     async def test_many_commits_in_one_space_are_gapless_and_all_there(self, store: Store) -> None:
         batches = [batch(Put(fact(number), b"%d" % number, 0), Put(fact(number + 64), b"", 0)) for number in range(64)]

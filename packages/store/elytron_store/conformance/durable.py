@@ -31,7 +31,7 @@ Reopen = Callable[[], Awaitable[Store]]
 
 
 def _holds(folder: Path, secret: bytes) -> bool:
-    """Tell whether a file beneath `folder` holds `secret`."""
+    """Return whether a file beneath `folder` has `secret`."""
     return any(secret in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 

@@ -41,7 +41,7 @@ ONCE = Idempotency(key="k", digest="d", answer=b"answer")
 
 
 class ErasureClaims(Claims):
-    """What `erase` promises."""
+    """Claims on `erase`."""
 
     async def test_erased_documents_are_gone_and_their_entries_lose_the_digest(self, store: Store) -> None:
         await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0)))

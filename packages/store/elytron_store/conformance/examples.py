@@ -29,7 +29,7 @@ NOWHERE = SpaceId("nowhere")
 
 
 class Claims:
-    """What all parts of the suite have in common: they run on asyncio through anyio's plugin."""
+    """Base of all parts of the suite: they run on asyncio through anyio's plugin."""
 
     pytestmark = pytest.mark.anyio
 

@@ -48,7 +48,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
 
 
 class HealthClaims(Claims):
-    """What `check`, `repair` and `close` promise."""
+    """Claims on `check`, `repair` and `close`."""
 
     async def test_a_new_store_is_healthy_and_empty(self, store: Store) -> None:
         assert await store.check() == CheckReport(spaces=0, documents=0, entries=0, blobs=0)

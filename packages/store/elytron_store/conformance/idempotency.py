@@ -14,7 +14,7 @@ FIRST = batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0), idempotency=ONCE
 
 
 class IdempotencyClaims(Claims):
-    """What a batch under an idempotency key promises."""
+    """Claims on a batch under an idempotency key."""
 
     async def test_a_repeat_is_answered_alike_and_changes_nothing(self, store: Store) -> None:
         await put(store, fact(9))

@@ -33,7 +33,7 @@ async def fill(store: Store) -> None:
 
 
 class ReadClaims(Claims):
-    """What `get`, `scan`, `journal` and `spaces` promise."""
+    """Claims on `get`, `scan`, `journal` and `spaces`."""
 
     async def test_get_answers_in_the_order_asked_with_none_for_absence(self, store: Store) -> None:
         await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0)))

@@ -1,4 +1,4 @@
-"""All that holds for every store, whatever it keeps its bytes in."""
+"""All claims on every store, with any medium."""
 
 from elytron_store.conformance.blobs import BlobClaims
 from elytron_store.conformance.commits import CommitClaims

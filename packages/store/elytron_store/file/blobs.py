@@ -3,7 +3,7 @@
     file  = magic ∙ chunk* ∙ end
     chunk = length, checksum ∙ bytes          end = a chunk without bytes; without it the file was cut
 
-A checksum is of the bytes' length and CRC-32, and binds space, key and place: no chunk can stand in for another.
+A checksum is of the bytes' length and CRC-32, and binds space, key and place: no chunk can replace another.
 """
 
 import os
@@ -30,11 +30,11 @@ _HEAD = struct.Struct(">I8s")
 _SUMMED = struct.Struct(">QII")
 SUFFIX = ".blob"
 WINDOW_CHUNKS = 16
-"""How many chunks are read in one step: 4 MiB."""
+"""Number of chunks that are read in one step: 4 MiB."""
 
 
 class BlobWriter:
-    """A blob under way, invisible until published. Every call blocks, in whatever thread; none runs beside another.
+    """An unfinished blob, invisible until published. Every call blocks, in any thread; none runs beside another.
 
     It touches nothing before its first write, so an owner who goes away early leaves nothing behind.
     """
@@ -97,7 +97,7 @@ class BlobWriter:
 
 
 class BlobReader:
-    """A blob being read. Every call blocks, in whatever thread; none runs beside another."""
+    """A blob being read. Every call blocks, in any thread; none runs beside another."""
 
     def __init__(self, where: Places, name: str, key: str, /) -> None:
         self._where = where
@@ -128,7 +128,7 @@ class BlobReader:
 
 
 def open_blob(where: Places, name: str, key: str, /) -> FileIO | None:
-    """Return the file of a blob, None where there is none."""
+    """Return the file of a blob, None if there is none."""
     with while_reading("a blob"):
         try:
             return FileIO(where.blob_of(name, key), "r")
@@ -161,7 +161,7 @@ def chunks(file: FileIO, name: str, key: str, /) -> Iterator[bytes]:
 
 
 def is_whole(file: FileIO, name: str, key: str, /) -> bool:
-    """Tell whether every chunk of the blob is undamaged."""
+    """Return whether every chunk of the blob is undamaged."""
     try:
         for _ in chunks(file, name, key):
             pass
@@ -208,5 +208,5 @@ def _read(file: FileIO, size: int) -> bytes:
 
 
 def _seal(name: str, key: str, place: int, data: bytes) -> bytes:
-    # Blobs are long, and read while somebody waits: this sum of the bytes takes a fifth of the time of BLAKE2b's.
+    # Blobs are long, and read while a caller waits: this sum of the bytes takes a fifth of the time of BLAKE2b's.
     return checksum(name.encode(), key.encode(), _SUMMED.pack(place, len(data), crc32(data)))

@@ -1,4 +1,4 @@
-"""What a handle knows of one generation of a space's log: where everything lies, and nothing of the bodies."""
+"""A handle's map of one generation of a space's log: the places of all bodies, without the bodies."""
 
 from array import array
 from bisect import bisect_right
@@ -16,7 +16,7 @@ _LEAST_DEAD_BYTES = 1024 * 1024
 
 
 class Span(NamedTuple):
-    """Where a sealed body lies: offset and length of the bytes without their checksum."""
+    """Place of a sealed body: offset and length of the bytes without their checksum."""
 
     at: int
     size: int
@@ -37,7 +37,7 @@ class Contents:
 
     @property
     def wants_compaction(self) -> bool:
-        """Tell whether most of the log is bodies that nobody can ask for any more."""
+        """Return whether most of the log consists of unreachable bodies."""
         return not self.holes and self.dead_bytes > max(_LEAST_DEAD_BYTES, self.end // 2)
 
     def catch_up(self, log: Log, /) -> None:
@@ -82,7 +82,7 @@ class Contents:
             raise StoreCorrupt(what="the log of a space")
 
     def journal(self, log: Log, /, *, after: int, limit: int) -> list[JournalEntry]:
-        """Return up to `limit` entries behind `after`, read from `log`. Raises StoreCorrupt where one is lost."""
+        """Return up to `limit` entries behind `after`, read from `log`. Raises StoreCorrupt if one is lost."""
         page: list[JournalEntry] = []
         for block in self._blocks_from(log, after + 1):
             for entry in entries_of(block):
@@ -90,7 +90,7 @@ class Contents:
                     return page
                 if entry.sequence <= after:
                     continue
-                # The first may stand for a run in which `after` lies.
+                # The first may cover a run that contains `after`.
                 if entry.first > after + 1:
                     raise StoreCorrupt(what=f"the journal behind sequence {after}")
                 page.append(entry)
@@ -121,7 +121,7 @@ def read_document(log: Log, ref: Ref, held: Held[Span], /) -> Document:
 
 
 def read_answer(log: Log, key: str, span: Span, /) -> bytes:
-    """Return the answer kept under an idempotency key from `log`. Raises StoreCorrupt where it is damaged."""
+    """Return the answer kept under an idempotency key from `log`. Raises StoreCorrupt if it is damaged."""
     answer = frame.open_answer(key, read_sealed(log, span))
     if answer is None:
         raise StoreCorrupt(what="the answer kept for an idempotency key")

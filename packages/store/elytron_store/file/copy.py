@@ -1,4 +1,4 @@
-"""A copy of a store's folder while it is in use: of each space one state, taken while nobody writes to it."""
+"""A copy of a store's folder while it is in use: of each space one state, taken under its lock."""
 
 from pathlib import Path
 

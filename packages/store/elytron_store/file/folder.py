@@ -16,11 +16,11 @@ from elytron_store.manifest import DEFAULT_PROFILE, Manifest
 from elytron_store.path_probe import is_folder, is_there
 
 _MAY_COME_FIRST = {"locks", "manifest.json.new"}
-"""What an opening that died may leave before there is a manifest."""
+"""Left-overs of an opening that died before there is a manifest."""
 
 
 def prepare(where: Places, /, *, at: Instant, profile: str | None, sealed: bool, busy_wait_s: float) -> None:
-    """Leave the folder ready for use: a store that is there as it is, where nothing is a new one.
+    """Make the folder ready for use: an existing store unchanged, else a new one.
 
     Raises StoreForeign, StoreNewer, PermissionRefused, StoreUnavailable.
     """
@@ -64,10 +64,10 @@ def _using(where: Places) -> Generator[None]:
 
 
 def _matching(where: Places, *, profile: str | None, sealed: bool) -> Manifest | None:
-    """Return the manifest, which matches; None where there is nothing at all."""
+    """Return the manifest, which matches; None if there is nothing at all."""
     data = _kept(where)
     if data is None and is_there(where.root) and {path.name for path in where.root.iterdir()} - _MAY_COME_FIRST:
-        # What lies there may be a store that another process made between the two looks.
+        # There may be a store that another process made between the two checks.
         data = _kept(where)
         if data is None:
             raise StoreForeign(

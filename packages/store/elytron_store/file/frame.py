@@ -38,7 +38,7 @@ _STATIC_BYTES = _STATIC.size + CHECKSUM_BYTES
 _ACKNOWLEDGED = struct.Struct(">Q8s")
 ACKNOWLEDGED_AT = _STATIC_BYTES
 HEADER_BYTES = 2 * (_STATIC_BYTES + _ACKNOWLEDGED.size)
-"""Where the first frame of a log begins."""
+"""Offset of the first frame of a log."""
 
 
 class KeptDocument(NamedTuple):
@@ -67,7 +67,7 @@ class KeptAnswer(NamedTuple):
 
 
 class Record(BaseModel):
-    """What a frame says: documents put, refs deleted, journal entries from sequence `first`, answered requests."""
+    """Contents of a frame: documents put, refs deleted, journal entries from sequence `first`, answered requests."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -79,7 +79,7 @@ class Record(BaseModel):
 
     @property
     def last(self) -> int:
-        """The last sequence of the entries, `first - 1` where there are none."""
+        """The last sequence of the entries, `first - 1` if there are none."""
         return self.first - 1 + sum(kept.covers for kept in self.entries)
 
     @property
@@ -121,9 +121,9 @@ def encode_acknowledged(salt: bytes, acknowledged: int, /) -> bytes:
     return 2 * _ACKNOWLEDGED.pack(acknowledged, checksum(salt, acknowledged.to_bytes(8, "big")))
 
 
-@lru_cache(maxsize=256)  # every read asks for the header anew, and mostly finds the same bytes
+@lru_cache(maxsize=256)  # every read parses the header, which mostly has the same bytes
 def decode_header(data: bytes, /) -> Header | None:
-    """Return the header in `data`, or None where no copy of it is whole."""
+    """Return the header in `data`, or None if no copy of it is whole."""
     middle = data[ACKNOWLEDGED_AT : ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size]
     statics = (data[:ACKNOWLEDGED_AT], data[ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size : HEADER_BYTES])
     whole = [static for static in statics if _is_whole_static(static)]
@@ -155,7 +155,7 @@ def seal_document(kept: KeptDocument, body: bytes, /) -> bytes:
 
 
 def open_document(ref: Ref, revision: int, sealed: bytes, /) -> bytes | None:
-    """Return the body that `seal_document` sealed, or None where it is damaged."""
+    """Return the body that `seal_document` sealed, or None if it is damaged."""
     body = sealed[CHECKSUM_BYTES:]
     return body if sealed[:CHECKSUM_BYTES] == document_checksum(ref, revision, body) else None
 
@@ -166,7 +166,7 @@ def seal_answer(key: str, answer: bytes, /) -> bytes:
 
 
 def open_answer(key: str, sealed: bytes, /) -> bytes | None:
-    """Return the answer that `seal_answer` sealed, or None where it is damaged."""
+    """Return the answer that `seal_answer` sealed, or None if it is damaged."""
     answer = sealed[CHECKSUM_BYTES:]
     return answer if sealed[:CHECKSUM_BYTES] == checksum(key.encode(), answer) else None
 
@@ -180,7 +180,7 @@ def record_bytes(head: bytes, /) -> int | None:
 
 
 def decode_block(data: bytes, /, *, salt: bytes, at: int) -> Block | None:
-    """Return the block that `data`, read at offset `at`, begins with; None where it is not whole."""
+    """Return the block that `data`, read at offset `at`, begins with; None if it is not whole."""
     length = record_bytes(data)
     if length is None or len(data) < HEAD_BYTES + length:
         return None

@@ -25,10 +25,10 @@ from elytron_store.ledger import Stage
 _FRAME_BODIES_BYTES = 1024 * 1024
 _FRAME_ITEMS = 1_000
 LOST_REF = Ref("lost", "0")
-"""What an entry names that holds the place of one lost to damage."""
+"""Subject of an entry in the place of one lost to damage."""
 
 Rewrite = Callable[[Iterator[JournalEntry]], Iterable[JournalEntry]]
-"""What becomes of a journal on its way to a new generation."""
+"""Change of a journal for a new generation."""
 
 
 class Frame(NamedTuple):
@@ -69,10 +69,10 @@ def acknowledge(file: FileIO, salt: bytes, end: int, /) -> None:
 
 
 def recover(path: Path, /) -> None:
-    """Settle what lies behind the acknowledged end of the log at `path`; the caller holds the space's lock.
+    """Settle the bytes behind the acknowledged end of the log at `path`; the caller holds the space's lock.
 
     A writer that died left whole frames or a torn one. Whole frames are acknowledged, since their caller may have
-    been told of them before a power cut took the header's word; the first torn one and all behind it is cut off.
+    been answered before a power cut took the header's update; the first torn one and all behind it is cut off.
     """
     try:
         log = Log.open(path)
@@ -100,7 +100,7 @@ def recover(path: Path, /) -> None:
 
 
 def is_unsettled(path: Path, /) -> bool:
-    """Tell whether something lies behind the acknowledged end of the log at `path`."""
+    """Return whether there are bytes behind the acknowledged end of the log at `path`."""
     log = Log.open(path)
     if log is None:
         return False
@@ -208,7 +208,7 @@ def _documents_frame(log: Log, documents: Sequence[KeptDocument], spans: Sequenc
 
 
 def _sealed(log: Log, spans: Sequence[Span]) -> Sequence[bytes]:
-    # What was cut off by damage is made up for, so that the frame has its form; the checksums still tell.
+    # Bytes lost to damage are filled in, so that the frame has its form; the checksums still show it.
     return [read_sealed(log, span).ljust(frame.CHECKSUM_BYTES + span.size, b"\0") for span in spans]
 
 
@@ -242,7 +242,7 @@ class Compacted:
 
 
 class Left(NamedTuple):
-    """What an erasure leaves: the frames of a new generation, how many documents went, and its journal entry."""
+    """Result of an erasure: the frames of a new generation, the number of removed documents, and its journal entry."""
 
     frames: Iterator[Frame]
     documents: int

@@ -32,7 +32,7 @@ class Hole:
 
 
 class Readable(Protocol):
-    """Where the bytes of a log lie: a file, or memory."""
+    """Source of a log's bytes: a file, or memory."""
 
     def seek(self, offset: int, whence: int = 0, /) -> int: ...
 
@@ -47,12 +47,12 @@ class Log:
     def __init__(self, file: Readable, header: Header, /) -> None:
         self.header = header
         self._file = file
-        # Where both marks are lost, everything counts as acknowledged: rather a hole to repair than a commit cut off.
+        # If both marks are lost, everything counts as acknowledged: rather a hole to repair than a commit cut off.
         self.acknowledged = self.size() if header.acknowledged is None else header.acknowledged
 
     @classmethod
     def open(cls, path: Path, /) -> Self | None:
-        """Open the log at `path`, None where there is none. Raises StoreCorrupt where its header is lost."""
+        """Open the log at `path`, None if there is none. Raises StoreCorrupt if its header is lost."""
         with while_reading("a space's log"):
             try:
                 file = FileIO(path, "r")
@@ -92,11 +92,11 @@ class Log:
         return data
 
     def block_at(self, at: int, /) -> Block | None:
-        """Return the block at offset `at`, None where none is whole."""
+        """Return the block at offset `at`, None if none is whole."""
         return self._block_in(self.read(at, _GUESS_BYTES), at)
 
     def frame_at(self, at: int, /) -> Block | None:
-        """Return the block of the frame that begins at `at`: its first copy or, where that is damaged, its second."""
+        """Return the block of the frame that begins at `at`: its first copy or, if that is damaged, its second."""
         block = self.block_at(at)
         if block is not None and block.copy == 0:
             return block
@@ -122,11 +122,11 @@ class Log:
             at = block.end
 
     def is_whole(self, block: Block, /) -> bool:
-        """Tell whether both copies of the block and all bodies of its frame are undamaged."""
+        """Return whether both copies of the block and all bodies of its frame are undamaged."""
         return self.has_both_copies(block) and not any(self.damaged(block))
 
     def has_both_copies(self, block: Block, /) -> bool:
-        """Tell whether both copies of the block are there."""
+        """Return whether both copies of the block are there."""
         second_at = block.offset + (block.bodies_at - block.offset) // 2
         copies = self.block_at(block.offset), self.block_at(second_at)
         return all(copy is not None and copy.offset == block.offset for copy in copies)
@@ -174,7 +174,7 @@ def _read_header(file: FileIO) -> Header | None:
 
 
 def is_sound(kept: frame.KeptDocument | frame.KeptAnswer, sealed: bytes, /) -> bool:
-    """Tell whether `sealed` is the whole and undamaged body of `kept`."""
+    """Return whether `sealed` is the whole and undamaged body of `kept`."""
     if len(sealed) != frame.CHECKSUM_BYTES + kept.size:
         return False
     match kept:

@@ -38,7 +38,7 @@ class Broken(NamedTuple):
 
 @dataclass(slots=True)
 class Findings:
-    """What one space folder holds and what is damaged in it. Without a `space` its name is lost."""
+    """Contents of one space folder and their damage. Without a `space` its name is lost."""
 
     space: SpaceId | None = None
     documents: int = 0
@@ -65,7 +65,7 @@ def report(found: Sequence[Findings], problems: Sequence[Problem], /) -> CheckRe
 
 
 def examine(where: Places, name: str, /) -> Findings | None:
-    """Read every byte of the space folder `name`; return what was found, None where there is no space any more."""
+    """Read every byte of the space folder `name`; return what was found, None if there is no space any more."""
     findings = Findings()
     try:
         log = Log.open(where.log_of(name))
@@ -89,7 +89,7 @@ def examine(where: Places, name: str, /) -> Findings | None:
 
 
 def repair(where: Places, name: str, /, *, busy_wait_s: float) -> Findings | None:
-    """Move what is damaged in the space folder `name` aside and write the rest anew; return what was found.
+    """Move damaged pieces in the space folder `name` aside and rewrite the rest; return what was found.
 
     A lost journal entry leaves a placeholder, so that sequences stay gapless. What can be read is kept.
     """
@@ -99,7 +99,7 @@ def repair(where: Places, name: str, /, *, busy_wait_s: float) -> Findings | Non
         if findings is None or not findings.troubles:
             return findings
         if findings.space is None:
-            # Behind a lost header nothing can be told apart, so all of the space goes aside.
+            # Behind a lost header no frame can be recognised, so all of the space is moved aside.
             aside = quarantine.folder_of(where, name) / f"space.{os.urandom(8).hex()}"
             places.move(where.log_of(name).parent, aside)
             return findings

@@ -34,7 +34,7 @@ class View(NamedTuple):
 class FileSpace:
     """A space as one handle sees it. Safe to call from several threads.
 
-    Whoever writes takes `_turn` (this handle), then the space's lock (all handles and processes); `_mutex` guards what
+    A writer takes `_turn` (this handle), then the space's lock (all handles and processes); `_mutex` guards what
     is known in memory and is held only to look at it or to catch up. Nothing is seen before it is acknowledged.
     """
 
@@ -128,7 +128,7 @@ class FileSpace:
             return view.contents.entries - left.count
 
     def compact(self) -> None:
-        """Rewrite the log without what nobody can ask for any more, if that is worth it."""
+        """Rewrite the log without unreachable bodies, if that is worth it."""
         self.wants_compaction = False
         with self._writing("compacting"), self._viewing() as view:
             if view is not None and view.contents.wants_compaction:
@@ -220,7 +220,7 @@ class FileSpace:
 
     @contextmanager
     def _writing(self, doing: str) -> Generator[None]:
-        """Hold the space against all other writers, with whatever a dead one left settled.
+        """Hold the space against all other writers, with a dead writer's rest settled.
 
         Raises StoreBusy; StoreFull; StoreFailed, after which this handle writes to the space no more.
         """

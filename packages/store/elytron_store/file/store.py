@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 _THREADS = 8
 _SPACES_HELD = 1_024
-"""Of so many spaces a handle remembers where everything lies; others are read again at their next use."""
+"""Number of spaces whose maps a handle keeps; others are read again at their next use."""
 
 CAPABILITIES = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True)
 
@@ -92,7 +92,7 @@ class FileStore:
     ) -> "FileStore":
         """Open the store in `folder` as `open` does, but leave one that is there already as it is.
 
-        Whoever finds that it is his calls `note_opening`.
+        A caller that finds its own store calls `note_opening`.
         """
         where = Places(folder)
         await asyncio.to_thread(

@@ -1,4 +1,4 @@
-"""The store port over HTTP, under the key of whoever uses it. Nothing is kept back: what returned is durable there."""
+"""The store port over HTTP, under its user's key. Nothing is buffered: what returned is durable there."""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Generator, Sequence
@@ -50,9 +50,9 @@ CAPABILITIES = StoreCapabilities(durable=True, single_writer=False, erasure=Eras
 
 
 class GatewayStore:
-    """A store on an Elytron server that shares it. `api_key` says who asks: a user's space, or an operator's all.
+    """A store on an Elytron server that shares it. `api_key` decides: a user's own space, or an operator's all spaces.
 
-    A server that does not answer raises Unreachable, and nobody knows then whether a commit arrived: under an
+    A server that does not answer raises Unreachable, and it is unknown whether a commit arrived: under an
     idempotency key it can be sent again. Nothing is tried again here, and nothing is answered from memory.
     """
 
@@ -70,7 +70,7 @@ class GatewayStore:
                 timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, limits.REMOTE_CONNECT_S)),
                 limits=httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S),
                 trust_env=False,
-                # Where nothing is encrypted, the system's certificates need not be read.
+                # Without encryption the system's certificates need not be read.
                 verify=not url.startswith("http://"),
             )
         except (httpx.InvalidURL, UnicodeError):
@@ -189,7 +189,7 @@ class GatewayStore:
 
     @contextmanager
     def _call_under_way(self) -> Generator[None]:
-        """Let a closing wait for what is done in the block. Raises StoreClosed where it has begun."""
+        """Let a closing wait for what is done in the block. Raises StoreClosed if it has begun."""
         if not self._is_open:
             raise StoreClosed
         self._under_way += 1
@@ -203,7 +203,7 @@ class GatewayStore:
 
 
 def _error(data: bytes) -> ElytronError:
-    """Return the error that a problem document tells of."""
+    """Return the error of a problem document."""
     try:
         told = Told.model_validate_json(data)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""What the store port says over the wire: its own values as JSON, bytes in base64; blobs as frames."""
+"""The store port's values on the wire: JSON, bytes in base64; blobs as frames."""
 
 from collections.abc import AsyncIterable, AsyncIterator
 from typing import Generic, TypeVar

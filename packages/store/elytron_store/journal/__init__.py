@@ -1,1 +1,1 @@
-"""What the engines share of keeping journals."""
+"""Parts of journals that the engines share."""

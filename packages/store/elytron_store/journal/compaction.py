@@ -1,4 +1,4 @@
-"""Runs of journal entries that tell of nothing any more, and the one entry that stands for each after a compaction."""
+"""Runs of obsolete journal entries, and the one entry in place of each after a compaction."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -21,7 +21,7 @@ def require_runs(space: SpaceId, runs: Sequence[Run], /) -> None:
 
 
 def stand_in(run: Run, entries: Sequence[JournalEntry], /) -> JournalEntry:
-    """Return what stands for `entries`, those of `run`. Raises Conflict unless it may stand for them."""
+    """Return the entry in place of `entries`, those of `run`. Raises Conflict unless it may cover them."""
     is_whole = bool(entries) and (entries[0].first, entries[-1].sequence) == (run.first, run.last)
     if not is_whole or any(entry.digest and entry.covers == 1 for entry in entries):
         raise conflict(run)
@@ -34,7 +34,7 @@ def stand_in(run: Run, entries: Sequence[JournalEntry], /) -> JournalEntry:
 
 
 def compacted(entries: Iterable[JournalEntry], runs: Sequence[Run], /) -> Iterator[JournalEntry]:
-    """Yield a whole journal with one entry in place of each of `runs`. Raises Conflict where it has no such run."""
+    """Yield a whole journal with one entry in place of each of `runs`. Raises Conflict if it has no such run."""
     left = iter(runs)
     run = next(left, None)
     held: list[JournalEntry] = []

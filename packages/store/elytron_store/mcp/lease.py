@@ -34,7 +34,7 @@ class Claim(BaseModel):
 
 
 class Held(NamedTuple):
-    """What the file of an epoch says: whose it is, until when, and whether that is over."""
+    """Contents of an epoch's file: its owner, its end, and whether that is over."""
 
     holder: str
     until: int
@@ -53,7 +53,7 @@ class Lease:
     def __init__(self, files: ToolFiles, folder: str, /, *, holder: str, clock: Clock) -> None:
         self.epoch = 0
         self.is_after_a_crash = False
-        """Whether the writer before did not end its hold, so that what it sent last may still arrive."""
+        """True if the writer before did not end its hold, so that its last calls may still arrive."""
         self._files = files
         self._folder = folder
         self._holder = holder

@@ -28,7 +28,7 @@ from elytron_store.mcp.tools import ToolFiles, WriteMode
 
 
 class Shared(NamedTuple):
-    """What all spaces of a store work with."""
+    """Context of all spaces of a store."""
 
     files: ToolFiles
     lease: Lease

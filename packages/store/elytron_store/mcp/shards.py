@@ -26,7 +26,7 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9+/]")
 
 
 class ShardName(NamedTuple):
-    """Who made a shard, as which of its own, and where in the log it begins."""
+    """Identity of a shard: its writer, its number, and its offset in the log."""
 
     epoch: int
     number: int
@@ -58,7 +58,7 @@ def shard_name(text: str, /) -> ShardName | None:
 
 
 def is_generation(text: str, /) -> bool:
-    """Tell whether `text` is the name of a generation's folder."""
+    """Return whether `text` is the name of a generation's folder."""
     return _GENERATION.fullmatch(text) is not None
 
 
@@ -72,7 +72,7 @@ def lines(data: bytes, /) -> Iterator[str]:
 
 
 def bytes_in(line: str, /) -> int:
-    """Return how many bytes a whole line stands for."""
+    """Return how many bytes a whole line encodes."""
     body = line.removeprefix(MORE).rstrip("\n")
     return len(body) // 4 * 3 - body[-2:].count("=")
 

@@ -168,7 +168,7 @@ class SpaceLog:
                 outcomes = [error] * len(group)
             for (_, answer), outcome in zip(group, outcomes, strict=True):
                 if answer.done():
-                    continue  # cancelled while it was appended: applied, and told to nobody
+                    continue  # cancelled while it was appended: applied, without an answer
                 if isinstance(outcome, Committed):
                     answer.set_result(outcome)
                 else:

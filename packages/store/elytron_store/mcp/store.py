@@ -49,7 +49,7 @@ class McpStore:
 
     One handle at a time writes and reads it: others are refused with StoreBusy until it is closed, or does nothing
     for the time of a lease; if another one came in then, it raises StoreFailed from then on. A server that does not
-    answer raises Unreachable, and nobody knows then whether a commit arrived: under an idempotency key it can be sent
+    answer raises Unreachable, and it is unknown whether a commit arrived: under an idempotency key it can be sent
     again.
     """
 
@@ -191,7 +191,7 @@ class McpStore:
         return report(await self._examined(), problems)
 
     async def close(self) -> None:
-        """Finish what was accepted, and let the next writer in at once if the server can be told so."""
+        """Finish what was accepted, and let the next writer in at once if the server can be reached."""
         if not self._closed:
             self._closed = True
             for space in self._spaces.values():
@@ -218,7 +218,7 @@ class McpStore:
         return held
 
     def _let_go(self) -> None:
-        """Keep the spaces used last, as far as they fit."""
+        """Keep the spaces used last that fit."""
         size = 0
         for space, known in reversed(list(self._spaces.items())):
             size += known.size

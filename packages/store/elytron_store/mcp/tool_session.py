@@ -18,7 +18,7 @@ _WAY_OUT = "give the key that the file server knows (api_key, ELYTRON_API_KEY)"
 
 
 class ToolAnswer(Protocol):
-    """What a tool answered: its texts, and whether it failed."""
+    """A tool's answer: its texts, and whether it failed."""
 
     @property
     def is_error(self) -> bool: ...
@@ -34,10 +34,10 @@ class _Answer:
 
 
 class ToolCaller(Protocol):
-    """Where calls of tools go."""
+    """Target of tools' calls."""
 
     async def call(self, tool: str, arguments: Mapping[str, Any], /) -> ToolAnswer:
-        """Return what `tool` answers. Raises Unreachable if nobody knows whether it ran, Unauthorized."""
+        """Return the answer of `tool`. Raises Unreachable if it is unknown whether it ran, Unauthorized."""
         ...
 
     async def close(self) -> None: ...
@@ -107,7 +107,7 @@ class ToolSession:
             async with self._connect() as client:
                 opened.set_result(client)
                 await leave.wait()
-        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - groups of whatever a transport raises
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - groups of any exceptions of a transport
             with suppress(asyncio.InvalidStateError):
                 opened.set_exception(ConnectionError())
                 opened.exception()
@@ -151,7 +151,7 @@ def http_session(url: str, /, *, api_key: str | None, timeout_s: float = store_l
             headers=headers,
             timeout=httpx2.Timeout(timeout_s, read=None),  # a call has a bound of its own, and must not end the others
             trust_env=False,
-            # Where nothing is encrypted, the system's certificates need not be read.
+            # Without encryption the system's certificates need not be read.
             verify=not url.startswith("http://"),
             event_hooks={"response": [note]},
         )

@@ -30,7 +30,7 @@ PartT = TypeVar("PartT", bound="_Told")
 
 
 class WriteMode(StrEnum):
-    """How `write` treats what a file holds."""
+    """Mode of `write` for an existing file."""
 
     APPEND = "APPEND"
     OVERWRITE = "OVERWRITE"
@@ -146,7 +146,7 @@ class ToolFiles:
         await self._call("file_write", arguments, is_done=is_done if mode is WriteMode.APPEND else None)
 
     async def stat(self, path: str, /) -> FileEntry | None:
-        """Return what stands at `path`, None where nothing does."""
+        """Return the content at `path`, None if there is none."""
         found = _parsed(_Stat, await self._call("file_stat", {"path": require_path(path, is_root_fine=True)}))
         return FileEntry(path, _is_folder(found.type), found.size) if found.exists else None
 

@@ -67,7 +67,7 @@ class Sealing:
 
 @asynccontextmanager
 async def closing(stream: AsyncIterator[bytes], /) -> AsyncGenerator[AsyncIterator[bytes]]:
-    """Let go of what `stream` holds at the end of the block, also where it was not read to its end."""
+    """Close `stream` at the end of the block, also if it was not read to its end."""
     try:
         yield stream
     finally:

@@ -1,8 +1,8 @@
-"""Sealing of bytes: AES-256-GCM under keys derived from a data key, bound to the place they stand at.
+"""Sealing of bytes: AES-256-GCM under keys derived from a data key, bound to their place.
 
     sealed = version (1 byte) | data key number (4) | salt (16) | nonce (12) | ciphertext and tag (16)
 
-A data key never encrypts. Whoever seals draws a salt, derives a key of his own from it (HKDF-Expand, SHA-256) and draws
+A data key never encrypts. Each sealer draws a salt, derives its own key from it (HKDF-Expand, SHA-256) and draws
 the next after `store_limits.SEALS_PER_KEY` messages. Random nonces are safe up to 2^32 messages under one key (NIST SP
 800-38D), and this keeps to it for any number of processes without a shared counter, which a crash, a restored snapshot
 or a fork could set back.
@@ -34,7 +34,7 @@ assert OVERHEAD <= limits.SEAL_BYTES
 
 
 def place(purpose: str, /, *parts: str) -> bytes:
-    """Return the bytes that bind a message to where it stands; different places never give equal bytes."""
+    """Return the bytes that bind a message to its place; different places never give equal bytes."""
     encoded = [part.encode("utf-8") for part in (purpose, *parts)]
     return b"".join(b"%d:%b" % (len(part), part) for part in encoded)
 
@@ -49,7 +49,7 @@ def random_nonce() -> bytes:
 
 
 def key_number(sealed: bytes, /) -> int:
-    """Return the number of the data key that `sealed` names, 0 for bytes that nobody sealed."""
+    """Return the number of the data key that `sealed` names, 0 for bytes that are not sealed."""
     if len(sealed) < OVERHEAD or sealed[0] != VERSION:
         return 0
     return int.from_bytes(sealed[1:5], "big")

@@ -30,4 +30,4 @@ async def free(keyring: Keyring, space: SpaceId, inner: SpaceId, /) -> None:
     try:
         await keyring.inner.commit(batch(keyring.clock, Delete(kept.ref, kept.revision)))
     except Conflict:
-        return  # somebody else finished the same erasure
+        return  # another call finished the same erasure

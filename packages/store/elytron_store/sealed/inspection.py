@@ -58,7 +58,7 @@ async def leave(_keyring: Keyring, _inner: SpaceId, _document: Document | None, 
 async def set_aside(keyring: Keyring, inner: SpaceId, document: Document | None, /) -> bool:
     """Move `document` to the quarantine of its inner space, as it is; finish the destruction of a space.
 
-    Two MAINTENANCE entries say which document went and under which key it lies now.
+    Two MAINTENANCE entries have the document and its key in the quarantine.
     """
     at = keyring.clock.now()
     if document is None:
@@ -76,7 +76,7 @@ async def set_aside(keyring: Keyring, inner: SpaceId, document: Document | None,
     try:
         await keyring.inner.commit(moved)
     except Conflict:
-        return False  # somebody has written it anew
+        return False  # it was written again meanwhile
     return True
 
 
@@ -105,7 +105,7 @@ async def inspect(keyring: Keyring, inner: CheckReport, /, *, settle: Settle) ->
 
 @dataclass
 class _Seen:
-    """What a walk has met: real names by inner space, documents that are the wrapper's own, problems."""
+    """Findings of a walk: real names by inner space, documents of the wrapper itself, problems."""
 
     names: dict[SpaceId, SpaceId | None] = field(default_factory=dict[SpaceId, SpaceId | None])
     ours: int = 0

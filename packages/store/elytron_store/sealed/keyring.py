@@ -33,7 +33,7 @@ from elytron_store.sealed.wrapped_keys import Wrapping
 
 NAMES_OWNER = "names"
 _LOOKS = 4
-"""How often a look-up that meets a creation or an erasure under way looks again."""
+"""Number of repeats of a look-up that meets an unfinished creation or erasure."""
 
 
 class Keyring:
@@ -50,10 +50,10 @@ class Keyring:
     async def open(
         cls, inner: Store, /, *, keys: KeyProvider, ids: Ids, clock: Clock, covers: Covers = Covers.SPACES
     ) -> Self:
-        """Return the keyring of `inner`, made now where `inner` is empty.
+        """Return the keyring of `inner`, made now if `inner` is empty.
 
-        Raises KeyMissing where `keys` do not hold the key-encryption key it was made with; StoreForeign where `inner`
-        holds something but no keyring: nothing is sealed anew over what cannot be read.
+        Raises KeyMissing if `keys` do not have the key-encryption key it was made with; StoreForeign if `inner`
+        has something but no keyring: nothing is sealed again over unreadable content.
         """
         while True:
             found = await _names_record(inner)
@@ -70,7 +70,7 @@ class Keyring:
                 continue  # another process made it first
 
     def tag(self, space: str, /) -> str:
-        """Return the keyed tag that stands for `space`; as a space of the inner store it holds nothing."""
+        """Return the keyed tag of `space`; as a space of the inner store it is empty."""
         return canonical.tag(self._tags, "space", space)
 
     async def one(self, ref: Ref, /) -> Document | None:
@@ -83,14 +83,14 @@ class Keyring:
         return await self.one(seat_ref(self.tag(space)))
 
     async def guard(self, inner: SpaceId, /) -> int:
-        """Return the revision of the guard of an inner space, 0 where it has none."""
+        """Return the revision of the guard of an inner space, 0 if it has none."""
         (guard,) = await self.inner.get(inner, [GUARD])
         return 0 if guard is None else guard.revision
 
     async def find(self, space: str, /) -> Vault | None:
-        """Return the open keys of `space`, None where it has none.
+        """Return the open keys of `space`, None if it has none.
 
-        Raises KeyDestroyed; KeyMissing and SealBroken as the key provider does, SealBroken also where half of the
+        Raises KeyDestroyed; KeyMissing and SealBroken as the key provider does, SealBroken also if half of the
         keyring's entry is missing: a space whose seat was lost is not taken for a new one.
         """
         tag = self.tag(space)
@@ -114,7 +114,7 @@ class Keyring:
         raise SealBroken(what=missing)
 
     async def ensure(self, space: str, /) -> Vault:
-        """Return the open keys of `space`, made now where it has none. Raises as `find` does."""
+        """Return the open keys of `space`, made now if it has none. Raises as `find` does."""
         while True:
             found = await self.find(space)
             if found is not None:
@@ -139,7 +139,7 @@ class Keyring:
         return Vault(inner, seat=seat, guard=await self.guard(inner), keys=keys)
 
     async def mark(self, space: str, /) -> SpaceId:
-        """Return where `space` stands in the order of inner spaces, whether it has keys or not."""
+        """Return the position of `space` in the order of inner spaces, with keys or without."""
         seat = await self.seat(space)
         return SpaceId(self.tag(space) if seat is None else read(Seat, seat.body, what=SEAT_WHAT).inner)
 

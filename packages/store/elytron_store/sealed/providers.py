@@ -1,4 +1,4 @@
-"""Where key-encryption keys come from: a file that only its owner may read, or text from the environment."""
+"""Providers of key-encryption keys: a file that only its owner may read, or text from the environment."""
 
 import base64
 import binascii
@@ -110,9 +110,9 @@ class _PinFile(Value):
 
 
 class StorePins:
-    """The identities of sealed stores, by their places. What is put in the place of another is refused.
+    """The identities of sealed stores, by their places. A store in the place of another is refused.
 
-    The file stands beside the key file, and so apart from the stores. Where nothing may be written there, nothing is
+    The file is beside the key file, and so apart from the stores. If nothing may be written there, nothing is
     remembered.
     """
 
@@ -169,15 +169,15 @@ class _KeyFile(Value):
 class FileKeys(LocalKeys):
     """Keys from a JSON file that its owner alone may read. Keep it apart from the store and from its backups.
 
-    A running process notices keys that another added: it looks at the file again when it is asked for a key that it
-    does not have, and before it names the current one. Beside it stands which store was opened at which place: another
+    A running process notices keys that another added: it reads the file again when it is asked for a key that it
+    does not have, and before it names the current one. Beside it is the store of each place: another
     one that is put there is refused (see `StorePins`).
     """
 
     def __init__(self, path: str | os.PathLike[str], /) -> None:
         """Read the keys in the file `path`.
 
-        Raises KeyMissing where there is none, PermissionRefused where others may read it, InvalidInput where it is
+        Raises KeyMissing if there is none, PermissionRefused if others may read it, InvalidInput if it is
         not a key file.
         """
         self._path = Path(path)

@@ -1,10 +1,10 @@
-"""What the keyring keeps in the inner store, and where.
+"""Documents of the keyring in the inner store.
 
-The reserved space `KEYRING` holds, per space of the store, two documents. The seat says which inner space stands for it
+The reserved space `KEYRING` holds, per space of the store, two documents. The seat names its inner space
 and whether it lives; the record holds what must vanish with the space: its wrapped data keys and its sealed name. They
-are two so that the record can be physically erased while the seat, which tells nothing, remains as the mark of it.
-Inner spaces are named `tag.incarnation`: the tag is keyed by the names key, the incarnation is drawn anew each time a
-space comes to life, so nothing written under a destroyed key can ever lie beside what lives there now.
+are two so that the record can be physically erased while the seat, which reveals nothing, remains as its mark.
+Inner spaces are named `tag.incarnation`: the tag is keyed by the names key, the incarnation is drawn again each time a
+space is made, so nothing written under a destroyed key can ever be beside current documents.
 """
 
 import re
@@ -35,11 +35,11 @@ GUARD = Ref("elytron_seal", "0")
 So a handle that has not heard of an erasure or a rotation gets a conflict and never writes under a key that is gone."""
 
 QUARANTINE = "elytron_quarantine"
-"""Where `repair` puts sealed bodies that do not open."""
+"""Collection of sealed bodies that do not open, filled by `repair`."""
 
 
 class Life(StrEnum):
-    """Whether a space's keys exist."""
+    """State of a space's keys."""
 
     LIVE = "live"
     DESTROYED = "destroyed"
@@ -59,14 +59,14 @@ class WrappedKey(_Record):
 
 
 class Covers(StrEnum):
-    """What is sealed under a keyring: all of a store, which opens with keys alone, or spaces of a shared one."""
+    """Extent of a keyring: all of a store, which opens with keys alone, or spaces of a shared one."""
 
     STORE = "store"
     SPACES = "spaces"
 
 
 class NamesRecord(_Record):
-    """What the store is, its key of names, and what is sealed beside them."""
+    """Identity of the store, its key of names, and the keyring's extent."""
 
     identity: str
     """Random, and bound into every wrapped key, so that no key of another store opens here."""
@@ -82,7 +82,7 @@ class SpaceRecord(_Record):
 
 
 class Seat(_Record):
-    """Which inner space stands for a space, and whether it lives."""
+    """Inner space of a space, and its state."""
 
     inner: str
     life: Life
@@ -92,7 +92,7 @@ _Kept = TypeVar("_Kept", bound=_Record)
 
 
 def read(model: type[_Kept], body: bytes, /, *, what: str) -> _Kept:
-    """Return the record in `body`. Raises SealBroken, which names `what`, where it is none."""
+    """Return the record in `body`. Raises SealBroken, which names `what`, if it is not one."""
     try:
         return model.from_bytes(body)
     except InvalidInput:

@@ -43,7 +43,7 @@ async def renew_data_key(keyring: Keyring, space: SpaceId, /) -> None:
 async def rewrap(keyring: Keyring, /) -> int:
     """Put every data key under the current key-encryption key; return how many were under another.
 
-    One small batch for each space; cut short, it goes on where it stood when repeated. Then no byte is left of the
+    One small batch for each space; cut short, it goes on from there when repeated. Then no byte is left of the
     keys as they were wrapped before: not in a log, a write-ahead log or an older generation. Raises KeyMissing,
     SealBroken, and StoreBusy while a reader holds an older state: repeat it.
     """

@@ -70,7 +70,7 @@ class SealedStore:
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        """What the inner store can promise, sealed."""
+        """Capabilities of the inner store, sealed."""
         return self._inner.capabilities.model_copy(update={"sealed": True})
 
     async def commit(self, batch: Batch, /) -> Committed:
@@ -89,7 +89,7 @@ class SealedStore:
             except IdempotencyConflict:
                 raise
             except Conflict:
-                # The caller's fault only if the guard stood: an erasure or a rotation moves it, and then we try again.
+                # The caller is at fault only if the guard is unchanged: else it is tried again.
                 if await self._vaults.stands(batch.space, vault, guard=guard):
                     raise
                 continue
@@ -97,7 +97,7 @@ class SealedStore:
                 if not (arrived or guard):
                     self._vaults.drop(batch.space, vault)  # it counts on a guard that did not come
             if not vault.is_proven and not await self._vaults.prove(batch.space, vault):
-                # It was opened before an erasure that knew of no guard: what it wrote lies where nothing lives.
+                # It was opened before an erasure that knew of no guard: its writes are in a dead inner space.
                 await self._inner.erase(Erasure(space=vault.inner, at=batch.at, whole_space=True))
                 continue
             if committed.replayed and not vault.knows([committed.answer]):
@@ -227,10 +227,10 @@ class SealedStore:
         return await rotation.rewrap(self._keyring)
 
     async def rotate_data_key(self, space: SpaceId, /) -> None:
-        """Give `space` a new data key: whatever any handle writes from now on is sealed under it.
+        """Give `space` a new data key: later writes of all handles are sealed under it.
 
-        Older keys stay for what they sealed; a document changes over when it is next put. The space's journal tells of
-        it by one MAINTENANCE entry. A space that has no keys is no error. Raises KeyDestroyed, KeyMissing, SealBroken.
+        Older keys stay for what they sealed; a document changes over when it is next put. The space's journal has
+        one MAINTENANCE entry of it. A space that has no keys is no error. Raises KeyDestroyed, KeyMissing, SealBroken.
         """
         require_space(space)
         await rotation.renew_data_key(self._keyring, space)
@@ -239,7 +239,7 @@ class SealedStore:
     async def destroy_key(self, space: SpaceId, /) -> None:
         """Make `space` unreadable for ever: its wrapped keys are physically erased, and after them its ciphertext.
 
-        A mark that tells nothing stays: every handle raises KeyDestroyed for the space, until an erasure of the whole
+        A mark that reveals nothing stays: every handle raises KeyDestroyed for the space, until an erasure of the whole
         space frees its name for a life under new keys. A space that has no keys is no error.
         """
         require_space(space)
@@ -277,7 +277,7 @@ class SealedStore:
     async def _bury(self, space: SpaceId) -> SpaceId | None:
         self._vaults.drop(space)
         inner = await destruction.bury(self._keyring, space)
-        self._vaults.drop(space)  # a call under way may have opened it again before the mark stood
+        self._vaults.drop(space)  # a running call may have opened it again before the mark was stored
         return inner
 
     async def _erase_inner(self, inner: SpaceId, *, at: Instant) -> Erased:
@@ -291,6 +291,6 @@ class SealedStore:
         )
 
     async def _sweep(self, inner: SpaceId) -> None:
-        # What a call that did not know of the erasure left behind it; the guard would say that more lives there.
+        # Left-overs of a call that did not know of the erasure; the guard would say that more is there.
         if not await self._keyring.guard(inner):
             await self._inner.erase(Erasure(space=inner, at=self._clock.now(), whole_space=True))

@@ -21,7 +21,7 @@ class Vault:
         self.seat = seat
         self.guard = guard
         self.is_proven = guard > 0
-        """Whether the space was seen to live with its guard, so that an erasure cannot pass by unseen."""
+        """True if the space was seen with its guard, so that an erasure cannot pass unseen."""
         self._keys = keys
         self._newest = keys[max(keys)]
         # The oldest key lives as long as the space, so requests are recognised across rotations.
@@ -41,7 +41,7 @@ class Vault:
         return self._keys.get(number)
 
     def knows(self, sealed: Iterable[bytes], /) -> bool:
-        """Tell whether the key of each of `sealed` is here."""
+        """Return whether the key of each of `sealed` is here."""
         return all(key_number(body) in self._keys for body in sealed)
 
     def seal(self, batch: Batch, /) -> Batch:

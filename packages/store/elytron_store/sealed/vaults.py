@@ -23,7 +23,7 @@ class Vaults:
         return None if space in self._turns else self._cached(space)
 
     async def open_in_turn(self, space: SpaceId, /) -> Vault:
-        """Return the vault of `space`, its keys made where it has none; callers get it in the order they came.
+        """Return the vault of `space`, its keys made if it has none; callers get it in the order they came.
 
         Raises KeyDestroyed, KeyMissing, SealBroken.
         """
@@ -36,23 +36,23 @@ class Vaults:
                 del self._turns[space]
 
     async def find(self, space: SpaceId, /) -> Vault | None:
-        """Return the vault of `space`, None where it has no keys. Raises KeyDestroyed, KeyMissing, SealBroken."""
+        """Return the vault of `space`, None if it has no keys. Raises KeyDestroyed, KeyMissing, SealBroken."""
         vault = self._cached(space)
         if vault is not None:
             return vault
         found = await self._keyring.find(space)
-        # What another call opened meanwhile stays: it may know of a guard that is on its way.
+        # A vault that another call opened meanwhile stays: it may know of a later guard.
         return self._cached(space) or (None if found is None else self._keep(space, found))
 
     async def fresh(self, space: SpaceId, /) -> Vault:
-        """Return the vault of `space` as the keyring has it now, its keys made where it has none."""
+        """Return the vault of `space` as the keyring has it now, its keys made if it has none."""
         vault = self._cached(space)
         if vault is not None and await self.lives(space, vault):
             return vault
         return await self.open_in_turn(space)
 
     async def newer(self, space: SpaceId, vault: Vault, /) -> Vault:
-        """Return the vault of `space` opened anew, for a key that `vault` lacks. Raises KeyDestroyed where it died."""
+        """Return the vault of `space` opened again, for a key that `vault` lacks. Raises KeyDestroyed."""
         self.drop(space, vault)
         found = await self._keyring.find(space)
         if found is None or found.inner != vault.inner:
@@ -60,7 +60,7 @@ class Vaults:
         return self._keep(space, found)
 
     async def lives(self, space: SpaceId, vault: Vault, /) -> bool:
-        """Tell whether the life of `space` that `vault` opens goes on; else forget the vault."""
+        """Return whether the incarnation of `space` that `vault` opens is current; else forget the vault."""
         seat = await self._keyring.seat(space)
         if seat is not None and seat.body == vault.seat:
             return True
@@ -68,12 +68,12 @@ class Vaults:
         return False
 
     async def prove(self, space: SpaceId, vault: Vault, /) -> bool:
-        """Tell whether the life of `space` goes on behind the first batch of `vault`; else forget the vault."""
+        """Return whether the incarnation of `space` is current after the first batch of `vault`; else forget it."""
         vault.is_proven = await self.lives(space, vault)
         return vault.is_proven
 
     async def stands(self, space: SpaceId, vault: Vault, /, *, guard: int) -> bool:
-        """Tell whether that life goes on and its guard is at revision `guard`; else forget the vault."""
+        """Return whether that incarnation is current and its guard is at revision `guard`; else forget the vault."""
         if not await self.lives(space, vault):
             return False
         if await self._keyring.guard(vault.inner) == guard:
@@ -82,7 +82,7 @@ class Vaults:
         return False
 
     def drop(self, space: SpaceId, vault: Vault | None = None, /) -> None:
-        """Forget the vault of `space`, where one is given only if it is that one."""
+        """Forget the vault of `space`, if one is given only that one."""
         if vault is None or self._open.get(space) is vault:
             self._open.pop(space, None)
 

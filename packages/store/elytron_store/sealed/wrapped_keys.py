@@ -25,7 +25,7 @@ class Wrapping:
         return DataKey(key.number, await self._unwrap(owner, key))
 
     async def renew(self, owner: str, key: WrappedKey, /) -> WrappedKey:
-        """Return `key` under the current key-encryption key; the same value where it is already."""
+        """Return `key` under the current key-encryption key; the same value if it is already."""
         if key.key_id == self._keys.current():
             return key
         renewed = await self._wrap(await self._unwrap(owner, key), owner=owner, number=key.number)

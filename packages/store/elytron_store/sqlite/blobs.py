@@ -21,9 +21,9 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 WINDOW_PARTS = 16
-"""How many chunks one hop carries: 4 MiB."""
+"""Number of chunks that one hop carries: 4 MiB."""
 WINDOWS_AHEAD = 2
-"""So many hops are under way while the chunks of another are taken."""
+"""Number of hops that run while the chunks of another are taken."""
 
 _REPLACE = "INSERT OR REPLACE INTO blobs VALUES (?, ?, ?, ?, ?, ?)"
 _STAGE = f"INSERT INTO chunks VALUES (?, ?, ?, ?, {PAD}, ?)"  # noqa: S608 - our own words
@@ -48,7 +48,7 @@ class Upload(NamedTuple):
 
 
 class Blob(NamedTuple):
-    """What stands under a key."""
+    """The blob under a key."""
 
     upload: int
     parts: int
@@ -79,7 +79,7 @@ async def write(run: Run, space: SpaceId, key: str, chunks: AsyncIterable[bytes]
 
 
 async def read(run: Run, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
-    """Yield the blob's chunks; see `Store.read_blob`. Raises StoreUnavailable where it is replaced meanwhile."""
+    """Yield the blob's chunks; see `Store.read_blob`. Raises StoreUnavailable if it is replaced meanwhile."""
     blob, chunks = await run(_open, space, key)
     firsts = range(WINDOW_PARTS, blob.parts, WINDOW_PARTS)
     coming: deque[asyncio.Future[Sequence[bytes]]] = deque()
@@ -116,7 +116,7 @@ async def _pieces(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
 
 
 def _stage(raw: Raw, upload: Upload, first: int, chunks: Sequence[bytes], at: Instant) -> None:
-    """Write `chunks` as parts from `first` on; nobody sees them yet."""
+    """Write `chunks` as parts from `first` on; no reader sees them yet."""
     if first == 0:
         raw.execute("INSERT INTO uploads VALUES (?, ?, ?, ?)", (upload.space, upload.number, upload.key, at))
     else:
@@ -159,7 +159,7 @@ def drop_chunks(raw: Raw, space: str, upload: int, /) -> None:
 
 
 def damage(raw: Raw, space: str, key: str, row: tuple[int, int, int, bytes], /) -> bool:
-    """Tell whether the blob of a row in `blobs`, or any chunk of it, is not what was written."""
+    """Return whether the blob of a row in `blobs`, or any chunk of it, is damaged."""
     upload, parts, size, check = row
     if rows.check_of(space, key, upload, parts, size) != check:
         return True
@@ -186,7 +186,7 @@ def _write_chunks(raw: Raw, upload: Upload, first: int, chunks: Iterable[bytes])
 
 
 def _check_of(space: str, upload: int, part: int, body: bytes) -> bytes:
-    # Blobs are long, and read while somebody waits: this sum of the bytes takes a fifth of the time of BLAKE2b's.
+    # Blobs are long, and read while a caller waits: this sum of the bytes takes a fifth of the time of BLAKE2b's.
     return rows.check_of(space, upload, part, len(body), crc32(body))
 
 
@@ -207,7 +207,7 @@ def _find(raw: Raw, space: str, key: str) -> Blob | None:
 
 
 def _open(raw: Raw, space: str, key: str) -> tuple[Blob, Sequence[bytes]]:
-    """Return what stands under `key` and its first chunks."""
+    """Return the blob under `key` and its first chunks."""
     with snapshot(raw):
         blob = _find(raw, space, key)
         if blob is None:
@@ -216,7 +216,7 @@ def _open(raw: Raw, space: str, key: str) -> tuple[Blob, Sequence[bytes]]:
 
 
 def _continue(raw: Raw, space: str, key: str, blob: Blob, first: int) -> Sequence[bytes]:
-    """Return the next chunks, if `blob` still stands under `key`."""
+    """Return the next chunks, if `blob` is still the one under `key`."""
     with snapshot(raw):
         if _find(raw, space, key) != blob:
             raise StoreUnavailable("this blob was replaced or erased while it was read: read it again")

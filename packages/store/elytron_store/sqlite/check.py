@@ -25,7 +25,7 @@ _KEEP = f"INSERT INTO quarantine VALUES (?, {_NUMBER}, ?, ?, ?, ?, ?, ?, {PAD}, 
 
 
 class Found(NamedTuple):
-    """A problem, and where the damaged thing stands when it can be set aside."""
+    """A problem, and the place of the damaged row if it can be set aside."""
 
     problem: Problem
     place: tuple[str, str, str] | None = None
@@ -33,7 +33,7 @@ class Found(NamedTuple):
 
 @dataclass
 class _Tally:
-    """What a reading saw."""
+    """Findings of a pass."""
 
     spaces: int = 0
     documents: int = 0
@@ -73,7 +73,7 @@ def _read_all(raw: Raw) -> _Tally:
         try:
             tally.found.extend(part(raw, tally))
         except ERRORS:
-            # Where SQLite itself cannot go on, the rest of that table is unread; the others may be whole.
+            # If SQLite itself cannot go on, the rest of that table is unread; the others may be whole.
             tally.found.append(Found(Problem(Damage.ENGINE, None, f"the file, while reading its {part.__name__[1:]}")))
     return tally
 
@@ -120,7 +120,7 @@ def _blobs(raw: Raw, tally: _Tally) -> Iterator[Found]:
 
 
 def _set_aside(raw: Raw, found: Found, at: Instant) -> Problem:
-    """Move what `found` names to the quarantine, where it has a place; return the problem with what was done."""
+    """Move the row of `found` to the quarantine, if it has a place; return the problem with what was done."""
     if found.place is None:
         return found.problem
     space, collection, key = found.place

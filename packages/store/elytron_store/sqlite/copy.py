@@ -1,4 +1,4 @@
-"""A copy of a store file while it is in use: one state of it, whoever writes meanwhile."""
+"""A copy of a store file while it is in use: one state of it, also during writes."""
 
 import os
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Erasure: rows go, then every page that ever held them is made anew, then the journal file is cut."""
+"""Erasure: rows are removed, then every page that ever held them is rewritten, then the journal file is cut."""
 
 from collections.abc import Sequence
 
@@ -29,14 +29,14 @@ def erase(raw: Raw, access: Access, erasure: Erasure, /) -> Erased:
 
 
 def purge(raw: Raw, access: Access, erasure: Erasure, vacuum_bytes: int, /) -> None:
-    """Leave no byte in the file that no row holds. Raises StoreBusy while somebody reads an older state.
+    """Leave no byte in the file that no row holds. Raises StoreBusy while a reader holds an older state.
 
     `secure_delete` alone does not: when SQLite rebuilds a page to balance a tree, copies of its rows stay behind in
-    the page's free room, and outlive the rows. So the tables are written anew and their old pages overwritten: in
-    memory where the file is small, in the file where it is not. Of the latter's tables those with blobs are left out
-    unless a whole space goes: their bytes lie on pages of their own, which are overwritten as they are freed.
+    the page's free room, and outlive the rows. So the tables are rewritten and their old pages overwritten: in
+    memory if the file is small, else in the file. Of the latter's tables those with blobs are left out
+    unless a whole space goes: their bytes are on separate pages, which are overwritten as they are freed.
     """
-    # Even a look at the page count needs a lock, which a commit of others holds where there is no WAL.
+    # Even a look at the page count needs a lock, which a commit of others holds if there is no WAL.
     pages: int = patiently(lambda: raw.execute("PRAGMA page_count").fetchone()[0], wait_s=access.busy_wait_s)
     if pages * page_bytes(raw) <= vacuum_bytes:
         patiently(lambda: raw.execute("VACUUM"), wait_s=access.busy_wait_s)
@@ -59,7 +59,7 @@ def cut(raw: Raw, /, *, wait_s: float) -> None:
 
 
 def _rebuild(raw: Raw, name: str) -> None:
-    """Write the table `name` anew, row by row, and free its old pages, which overwrites them."""
+    """Rewrite the table `name`, row by row, and free its old pages, which overwrites them."""
     raw.execute(create_table(name, name=f"fresh_{name}"))
     # A pad that was made for another order of the table may be too short for this one.
     columns = f'space, upload, part, "check", {PAD}, bytes' if name == "chunks" else "*"

@@ -1,13 +1,13 @@
-"""What was read lately, as long as nobody has changed it: asking that is much cheaper than reading again.
+"""Cache of recent reads, valid until a change: a hit is much cheaper than reading again.
 
-Of a space everything stands while nobody has committed anything, and while its journal ends as it did then: every
-change of a document leaves an entry. Where this handle alone has committed to the space, what it did not write stands
-too; and where nobody else has committed to the file at all, it knows how the journal ends without looking.
+A space's entries are valid while no handle has committed anything, and while its journal has the same end: every
+change of a document leaves an entry. If this handle alone has committed to the space, what it did not write is valid
+too; and if no other handle has committed to the file at all, it knows the end of the journal without a read.
 
-What was read or written a moment ago still lies in memory, the system's or SQLite's own. When somebody has committed
-since, small reads of that kind are done again where they are asked for: waiting for a thread would take several times
-as long. Most of the rest lies there too, so that a few small documents, some entries and short scans are read here as
-well, as long as it takes next to no time; where a disk was waited for, threads read them for a while. All other reads
+Pages read or written a moment ago are still in memory, the system's or SQLite's own. When another handle has committed
+since, small reads of that kind are done again at once: waiting for a thread would take several times
+as long. Most of the rest is there too, so that a few small documents, some entries and short scans are read here as
+well, while it takes next to no time; after a wait for a disk, threads read them for a while. All other reads
 are a thread's.
 """
 
@@ -44,10 +44,10 @@ Others = Callable[[], int | None]
 
 @dataclass(slots=True)
 class _Stand:
-    """What was read of a space while its journal ended with `mark` (None: nobody has looked).
+    """Reads of a space while its journal ended with `mark` (None: unknown).
 
-    At `version` of the file it is known to stand; at another, when the journal still ends so. That is known while
-    `others` is told: this handle keeps the mark itself.
+    At `version` of the file they are valid; at another, if the journal still ends so. That is known while
+    `others` is unchanged: this handle updates the mark itself.
     """
 
     mark: JournalEntry | None
@@ -63,13 +63,13 @@ class _Stand:
 _UNKNOWN = -1
 """No version of a file."""
 _STEPS = 64
-"""After so many steps of SQLite, which read some rows, it looks whether it is late."""
+"""Number of SQLite's steps, which read some rows, between two checks of the time."""
 
 
 class Memo:
-    """Answers of reads at one version of the file; None where a thread must be asked.
+    """Answers of reads at one version of the file; None if a thread must be asked.
 
-    `watch` is a connection of its own that never waits for others. SQLite tells it by a number whether others have
+    `watch` is a separate connection that never waits for others. SQLite shows it by a number whether others have
     changed the file since: that reads shared memory, no disk. Every other handle and process is seen that way. `others`
     leaves out what this handle has committed itself.
     """
@@ -91,7 +91,7 @@ class Memo:
         self._scanned: LruCache[Scan, None] = LruCache(store_limits.MEMO_LOOKS)
 
     def version(self) -> int:
-        """Return what stays the same until somebody commits; 0 where that cannot be told now."""
+        """Return a number that stays the same until another handle commits; 0 if it is unknown now."""
         try:
             version: int = self._asking.execute("PRAGMA data_version").fetchone()[0]
         except ERRORS:
@@ -102,7 +102,7 @@ class Memo:
         return version
 
     def journal(self, version: int, look: Look, /) -> Sequence[JournalEntry] | None:
-        """Return what a look at a journal shows at `version`, told just now."""
+        """Return the cached look at a journal at `version`, just determined."""
         entries = self._looks.get(look)
         if entries is not None or not version:
             return entries
@@ -120,7 +120,7 @@ class Memo:
         return entries
 
     def documents(self, version: int, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None] | None:
-        """Return what stands at `refs` at `version`, told just now; None also for none, or too many, refs."""
+        """Return the documents at `refs` at `version`, just determined; None also for none, or too many, refs."""
         if not version or not 0 < len(refs) <= limits.SCAN_MAX:
             return None
         known = self._standing(version, space).documents
@@ -135,7 +135,7 @@ class Memo:
             read = self._swiftly(reads.get_small, space, missing, store_limits.MEMO_DOCUMENT_BYTES)
         else:
             read = self._here(reads.get, space, missing)
-        # All that is returned must have stood at one moment.
+        # All that is returned must be of one moment.
         if read is None or self.version() != version:
             return None
         fresh = dict(zip(missing, read, strict=True))
@@ -144,7 +144,7 @@ class Memo:
         return found
 
     def scan(self, version: int, scan: Scan, /) -> Sequence[Document] | None:
-        """Return a page of a scan at `version`, told just now."""
+        """Return a page of a scan at `version`, just determined."""
         if not version:
             return None
         space, page = scan
@@ -169,7 +169,7 @@ class Memo:
             return
         self._looks[look] = entries
         others = self._others()
-        # Only where nobody has committed since is this where the journal ended at that version.
+        # Only without a commit since is this the end of the journal at that version.
         if len(entries) == 1 < limit and self.version() == version:
             (mark,), stand = entries, self._stands.get(space)
             if stand is None or not (stand.mark == mark or (stand.mark is None and stand.version == version)):
@@ -179,7 +179,7 @@ class Memo:
     def keep_documents(
         self, version: int, space: SpaceId, refs: Sequence[Ref], documents: Sequence[Document | None], /
     ) -> None:
-        """Keep the small ones of what stood at `refs`, whose reading was begun at `version`."""
+        """Store the small ones of the documents at `refs`, whose reading began at `version`."""
         stand = self._told(version, space)
         for ref, document in zip(refs, documents, strict=True):
             place = (space, ref)
@@ -193,7 +193,7 @@ class Memo:
         self._make_room()
 
     def keep_scan(self, version: int, scan: Scan, documents: Sequence[Document], /) -> None:
-        """Keep a page that was begun at `version`, where it is one of few documents, all small."""
+        """Store a page whose reading began at `version`, if it is one of few documents, all small."""
         if len(documents) > store_limits.MEMO_SCANNED or any(
             len(document.body) > store_limits.MEMO_DOCUMENT_BYTES for document in documents
         ):
@@ -231,11 +231,11 @@ class Memo:
         self._count += len(stand)
 
     def lose(self, space: SpaceId, /) -> None:
-        """Take note that a batch was given to be written of which nobody knows what became."""
+        """Note that a batch with an unknown outcome was passed to the writer."""
         self._drop(space)
 
     def doubt(self) -> None:
-        """Take note that something else than a batch is written, and none of it told here."""
+        """Note that a write other than a batch runs, of which nothing is reported here."""
         for stand in self._stands.values():
             stand.others = None
 
@@ -253,7 +253,7 @@ class Memo:
         self._watch.close()
 
     def _standing(self, version: int, space: SpaceId) -> _Stand:
-        """Return what is known to stand in `space` at `version`, told just now."""
+        """Return the valid entries of `space` at `version`, just determined."""
         stand = self._stands.get(space)
         if stand is None:
             return self._begin(space, None, version)
@@ -267,16 +267,16 @@ class Memo:
         return stand
 
     def _ends_so(self, stand: _Stand, version: int) -> bool:
-        """Tell whether the journal is known to end with the mark at `version`: nobody but this handle has committed."""
+        """Return whether the journal is known to end with the mark at `version`: only this handle has committed."""
         if stand.version != version and stand.others is not None and self._others() == stand.others:
             stand.version = version
         return stand.version == version
 
     def _ends(self, space: SpaceId, mark: JournalEntry) -> bool:
-        """Tell whether the journal ends with `mark`."""
+        """Return whether the journal ends with `mark`."""
         try:
             return self._here(reads.journal, space, mark.sequence - 1, 2) == [mark]
-        except StoreCorrupt:  # who reads the journal is told
+        except StoreCorrupt:  # a reader of the journal gets the error
             return False
 
     def _begin(self, space: SpaceId, mark: JournalEntry | None, version: int) -> _Stand:
@@ -291,7 +291,7 @@ class Memo:
         self._count -= len(stand) if stand is not None else 0
 
     def _told(self, version: int, space: SpaceId) -> _Stand | None:
-        """Return where to keep what was read of `space` since `version`; None where somebody may have changed it."""
+        """Return the entries for reads of `space` since `version`; None if another handle may have changed it."""
         stand = self._stands.get(space)
         is_told = version and version == self._version and stand is not None and stand.version == version
         return stand if is_told else None

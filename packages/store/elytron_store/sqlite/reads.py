@@ -1,4 +1,4 @@
-"""What the read connections run: each function is one hop and sees one state."""
+"""Reads of the read connections: each function is one hop and sees one state."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -20,7 +20,7 @@ _ONE = _DOCUMENT + "collection = ? AND key = ?"
 _UP = "collection = ? AND key >= ? AND key < ? AND key > ? ORDER BY key LIMIT ?"
 _DOWN = "collection = ? AND key >= ? AND key < ? AND key < ? ORDER BY key DESC LIMIT ?"
 _EXACT = 16
-"""So many documents have a statement for each number of them."""
+"""Up to this many documents have a statement for each number of them."""
 _BEHIND_ALL = "\U0010ffff"
 _JOURNAL = (
     'SELECT sequence, at, action, collection, key, digest, covers, "check" FROM journal '
@@ -31,7 +31,7 @@ _SPACES = "SELECT space FROM heads WHERE space > ? ORDER BY space LIMIT ?"
 
 
 def get(raw: Raw, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
-    """Return what stands at `refs`, in their order."""
+    """Return the documents at `refs`, in their order."""
     if len(refs) == 1:
         row = raw.execute(_ONE, (space, *refs[0])).fetchone()
         return [None if row is None else rows.document(space, row)]
@@ -68,7 +68,7 @@ def _placed(space: SpaceId, refs: Sequence[Ref], found: Sequence[Row]) -> Sequen
 
 
 class Page(NamedTuple):
-    """Which documents of a collection a scan is after."""
+    """Documents of a collection that a scan selects."""
 
     collection: str
     prefix: str
@@ -78,7 +78,7 @@ class Page(NamedTuple):
 
 
 def scan(raw: Raw, space: SpaceId, page: Page, /) -> Sequence[Document]:
-    """Return a page of documents, as `Store.scan` tells."""
+    """Return a page of documents, as `Store.scan` does."""
     return [rows.document(space, row) for row in _scanned(raw, _DOCUMENT, (space,), page)]
 
 
@@ -89,12 +89,12 @@ def scan_small(raw: Raw, space: SpaceId, page: Page, most: int, /) -> Sequence[D
 
 
 def _is_whole(found: Sequence[Any]) -> bool:
-    """Tell whether every body was read."""
+    """Return whether every body was read."""
     return all(body is not None for _, _, _, body, _ in found)
 
 
 def _scanned(raw: Raw, select: str, within: tuple[str | int, ...], page: Page) -> Sequence[Any]:
-    # Keys are ASCII, so what is not lies behind them all; a lone surrogate could not even be asked for.
+    # Keys are ASCII, so other texts are behind them all; a lone surrogate could not even be queried.
     prefix = page.prefix if page.prefix.isascii() else _BEHIND_ALL
     after = page.after if page.after.isascii() else _BEHIND_ALL
     order, start = (_DOWN, after or _BEHIND_ALL) if page.descending else (_UP, after)
@@ -103,7 +103,7 @@ def _scanned(raw: Raw, select: str, within: tuple[str | int, ...], page: Page) -
 
 
 def journal(raw: Raw, space: SpaceId, after: int, limit: int, /) -> Sequence[JournalEntry]:
-    """Return a page of the journal, as `Store.journal` tells."""
+    """Return a page of the journal, as `Store.journal` does."""
     found = raw.execute(_JOURNAL, (space, after, limit)).fetchall()
     if len(found) < limit:
         _require_end(raw, space, found[-1][0] if found else after)
@@ -114,7 +114,7 @@ def _require_end(raw: Raw, space: SpaceId, end: int) -> None:
     """Raise StoreCorrupt where the journal goes on behind `end`, says its head, and nothing of that is found."""
     if not _is_cut(raw, space, end):
         return
-    # Another process may have written, or erased the space, between two looks: only one state of both tells.
+    # Another process may have written, or erased the space, between two reads: only one state of both is valid.
     with snapshot(raw):
         if _is_cut(raw, space, end) and not raw.execute(_JOURNAL, (space, end, 1)).fetchall():
             raise StoreCorrupt(what=f"journal entry {end + 1}")

@@ -33,7 +33,7 @@ _MANIFEST = "SELECT body FROM manifest WHERE name = 'store'"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a caller of `open` asks for."""
+    """Request of a caller of `open`."""
 
     path: Path
     at: Instant
@@ -60,7 +60,7 @@ def create_file(path: Path, /) -> None:
 
 
 def is_read_only(path: Path, /) -> bool:
-    """Tell whether `path` is a file that this process may not write: another user's, or on such a medium."""
+    """Return whether `path` is a file that this process may not write: another user's, or on a read-only medium."""
     try:
         is_file = path.is_file()
     except OSError:  # no place that can be looked at: opening it will say why
@@ -69,7 +69,7 @@ def is_read_only(path: Path, /) -> bool:
 
 
 def refusal() -> StoreReadOnly:
-    """Return what is said to who would change a file that may not be written; he may be far away, and gets no path."""
+    """Return the message for a change of a read-only file; the caller may be remote, and gets no path."""
     return StoreReadOnly("this store can only be read here: have its file and folder made writable, or copy it")
 
 
@@ -79,7 +79,7 @@ def connect_writer(library: Library, path: Path, /) -> Raw:
 
 
 def connect_alone(library: Library, path: Path, /) -> Raw:
-    """Return a writer's connection that shares the file with nobody, and so keeps the index of its WAL to itself."""
+    """Return a writer's connection that shares the file with no other, and so keeps the index of its WAL to itself."""
     raw = connect_writer(library, path)
     raw.execute("PRAGMA locking_mode = EXCLUSIVE")
     return raw
@@ -162,7 +162,7 @@ def _look(raw: Raw, wanted: Wanted) -> int:
 
 
 def _matching(raw: Raw, wanted: Wanted) -> Manifest | None:
-    """Return the manifest, which matches; None where there is none."""
+    """Return the manifest, which matches; None if there is none."""
     row = raw.execute(_MANIFEST).fetchone()
     if row is None:
         return None

@@ -103,7 +103,7 @@ class SqliteStore:
     async def found(cls, wanted: Wanted, /, *, clock: Clock) -> Self:
         """Open the store that is `wanted` as `open` does, but leave one that is there already as it is.
 
-        Whoever finds that it is his calls `note_opening`.
+        A caller that finds its own store calls `note_opening`.
         """
         used, path = wanted.library, wanted.path
         read = partial(setup.connect_reader, used, path, wanted.busy_wait_s)
@@ -114,7 +114,7 @@ class SqliteStore:
             write = partial(setup.connect_writer, used, path)
             return await cls._opened(wanted, clock, _Way(write, setup.prepare))
         except (StoreFull, StoreFailed):
-            # Mostly there is not even room for the index of the WAL, which handles share; SQLite tells no more.
+            # Mostly there is not even room for the index of the WAL, which handles share; SQLite reports no more.
             alone = partial(setup.connect_alone, used, path)
             return await cls._opened(wanted, clock, _Way(alone, setup.prepare, readers=0))
 
@@ -170,7 +170,7 @@ class SqliteStore:
         version = memo.version()
         found = memo.documents(version, space, refs)
         if found is None:
-            # What was found had been asked for rightly.
+            # The request itself was right.
             document_checks.require_get(space, refs)
             found = await self._read(reads.get, space, refs)
             memo.keep_documents(version, space, refs, found)
@@ -306,9 +306,9 @@ class SqliteStore:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How a file is opened: what makes the write connection, fits it for use, and how many read beside it.
+    """Way of opening a file: makes the write connection, prepares it, and has the number of readers.
 
-    Without readers the write connection reads too. What is `refused` is all that would be changed.
+    Without readers the write connection reads too. `refused` is the error of every change.
     """
 
     connector: Callable[[], Raw]

@@ -1,4 +1,4 @@
-"""What goes into a file through a handle's one write connection: groups of batches, and all else in turn."""
+"""Writes to a file through a handle's one write connection: groups of batches, and other writes in turn."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -34,18 +34,18 @@ class Writer:
         self._access = access
         self._answers = 0
         self._beside: set[object] = set()
-        """What the thread does beside commits."""
+        """Work of the thread beside commits."""
         self._failed: StoreFailed | StoreReadOnly | None = refused
         self._group = GroupCommitter(self._apply, engine=_ENGINE, submit=connection.give, between=self._between)
 
     @property
     def takes_writes(self) -> bool:
-        """Whether no write has failed at the device, and none is refused."""
+        """True if no write has failed at the device, and none is refused."""
         return self._failed is None
 
     @property
     def is_resting(self) -> bool:
-        """Whether the thread has nothing to do, and all whose batches it wrote have had their answers or gone."""
+        """True if the thread is idle, and all callers of written batches have their answers or are gone."""
         return not self._beside and self._group.is_resting
 
     async def commit(self, batch: Batch, /) -> Committed:
@@ -119,9 +119,9 @@ class Writer:
         return lambda: writes.forget_answers(raw, self._access, self._expired())
 
     def _guard(self, write: Callable[[], T], /, *, doing: str) -> T:
-        """Return what `write` returns; runs on the writer's thread. Nothing is written once a write failed.
+        """Return the result of `write`; runs on the writer's thread. Nothing is written once a write failed.
 
-        Nobody can say what of the failed one reached the device.
+        It is unknown what part of the failed one reached the device.
         """
         if self._failed is not None:
             raise self._failed

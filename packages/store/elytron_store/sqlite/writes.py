@@ -1,8 +1,8 @@
-"""What the write connection runs for commits: a group of batches in one transaction, each on its own feet.
+"""Commits of the write connection: a group of batches in one transaction, each applied or refused by itself.
 
 Mostly no batch of a group is refused. So what batches write that have nothing to do with each other goes in a table at
-a time, and whether their preconditions hold is found out by writing. Where one does not, nothing of the group is kept,
-and its batches are applied again one after the other, looking first.
+a time, and their preconditions are checked by writing. If one does not hold, nothing of the group is kept,
+and its batches are applied again one after the other, each checked first.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _FORGET = "DELETE FROM idempotency WHERE at < ?"
 
 
 class _Dashed(Exception):
-    """What was hoped of a group does not hold."""
+    """A precondition of a group does not hold."""
 
 
 def apply_group(raw: Raw, access: Access, batches: Sequence[Batch], /) -> Sequence[Outcome]:
@@ -95,7 +95,7 @@ class _Stretch:
         return True
 
     def _stands_apart(self, batch: Batch) -> bool:
-        """Tell whether nothing taken up so far has to do with `batch`, and take note of what it touches."""
+        """Return whether no batch taken so far touches the documents of `batch`, and note those."""
         if self._most == 1:
             return True
         space = batch.space
@@ -135,7 +135,7 @@ def _stretches(batches: Sequence[Batch]) -> Sequence[_Stretch]:
 
 def _apply_at_once(raw: Raw, access: Access, batches: Sequence[Batch], /) -> Sequence[Committed]:
     """Apply `batches`, all or none. Raises _Dashed, Conflict or StoreCorrupt where one of them is refused."""
-    # What needs no lock is done before others are kept waiting for it.
+    # Work without the lock is done before others have to wait for it.
     stretches = _stretches(batches)
     with transaction(raw, access):
         appending = Appending(raw)

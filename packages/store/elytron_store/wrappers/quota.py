@@ -1,8 +1,8 @@
-"""A store that holds no more than it may: what is beyond is refused whole, before anything of it is stored.
+"""A store with a bound: a write beyond it is refused whole, before anything of it is stored.
 
 It wraps any store. What is held is counted at opening and kept in step by this handle, so one process writes to a
 bounded store at a time. Reading and erasing are never refused, nor is what takes back: forgetting, ending keys.
-A journal entry counts as an event while it tells of something. One that an erasure emptied counts for nothing, and such
+A journal entry counts as an event while its documents exist. One that an erasure emptied does not count, and such
 entries are compacted as they grow in number, so that a device which erases what it reads runs for ever.
 """
 
@@ -39,7 +39,7 @@ Compactor = Callable[[Store, SpaceId], Awaitable[int]]
 
 @dataclass(slots=True)
 class Usage:
-    """What a store holds, with what is under way to it."""
+    """Contents of a store, with running writes."""
 
     records: int = 0
     events: int = 0
@@ -164,7 +164,7 @@ class QuotaStore(PassingStore):
             raise beyond
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
-        """Replace a blob where the new one fits. Raises StoreBudgetExceeded, and the old one stands."""
+        """Replace a blob if the new one fits. Raises StoreBudgetExceeded, and the old one stays."""
         old = self._used.blobs.get((space, key), 0)
         room = self._capacity.blob_bytes - self._used.blob_bytes + old
         size = await self._inner.write_blob(space, key, self._bounded(chunks, room))
@@ -195,7 +195,7 @@ class QuotaStore(PassingStore):
         return erased
 
     async def repair(self) -> CheckReport:
-        """Repair the inner store and count anew what is left."""
+        """Repair the inner store and count the rest again."""
         report = await self._inner.repair()
         await self._count()
         return report
@@ -258,7 +258,7 @@ class QuotaStore(PassingStore):
         self._used.document_bytes += sign * growth.document_bytes
 
     def _keep(self, batch: Batch, events: int) -> None:
-        """Take note of what stands now; the sums were grown before."""
+        """Note the current state; the sums were grown before."""
         sizes = self._used.sizes.setdefault(batch.space, {})
         for put in batch.puts:
             sizes[put.ref] = len(put.body)
@@ -281,7 +281,7 @@ class QuotaStore(PassingStore):
             await self._compactor(self._inner, space)
 
     async def _answered(self, batch: Batch) -> Committed | None:
-        """Return the first answer of a batch that was applied before; None where it was not."""
+        """Return the first answer of a batch that was applied before; None if it was not."""
         probe = Batch(
             space=batch.space,
             at=batch.at,
@@ -305,5 +305,5 @@ class QuotaStore(PassingStore):
 
 
 def _counts(entry: Entry | JournalEntry) -> bool:
-    """Tell whether an entry is an event: it tells of something, and stands for no compacted run."""
+    """Return whether an entry is an event: its documents exist, and it covers no compacted run."""
     return bool(entry.digest) and entry.covers == 1

@@ -1,4 +1,4 @@
-"""What the operating system's errors mean to a caller of the file engine."""
+"""The operating system's errors as errors of the file engine."""
 
 import errno
 from collections.abc import Generator
@@ -8,7 +8,7 @@ from elytron_core.errors import PermissionRefused, StoreFailed, StoreFull, Store
 
 ENGINE = "file"
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""How a device says that it has no room."""
+"""Error numbers of a device without room."""
 
 
 @contextmanager

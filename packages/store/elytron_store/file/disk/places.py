@@ -1,11 +1,11 @@
-"""Where everything lies in a file store's folder, and how a file gets there for good.
+"""Places in a file store's folder, and durable writing of files there.
 
 manifest.json
 locks/store, locks/00 ... ff             held while opening; while a space with that digest's start is written
 spaces/<sha-256 of the space>/log        the space's commits
 spaces/<sha-256 of the space>/log.new    a generation being written under the lock; a left-over is replaced
 spaces/<sha-256 of the space>/blobs/<key>.blob
-incoming/                                blobs under way; each holds its own lock, so left-overs are told apart
+incoming/                                unfinished blobs; each has its own lock, so left-overs are recognised
 trash/                                   erased spaces on their way out
 quarantine/<sha-256 of the space>/       what `repair` moved aside
 """
@@ -71,7 +71,7 @@ def create(path: Path, /) -> FileIO:
 
 
 def write_all(file: FileIO, data: bytes | bytearray, /) -> None:
-    """Write all of `data` where `file` stands: a raw file may take less at once."""
+    """Write all of `data` at the position of `file`: a raw file may take less at once."""
     rest = memoryview(data)
     while rest:
         written = file.write(rest)

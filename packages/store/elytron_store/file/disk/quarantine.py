@@ -1,4 +1,4 @@
-"""Damaged pieces that `repair` moved aside: kept for whoever may save something of them, never served.
+"""Damaged pieces that `repair` moved aside: kept for manual recovery, never served.
 
 quarantine/<space folder>/document.<collection>.<key>.<revision>
 quarantine/<space folder>/log.<offset>.<salt>          a stretch of a log in which no frame was recognised
@@ -51,7 +51,7 @@ def forget(where: Places, name: str, /, *, refs: Collection[Ref], blobs: Collect
 
 
 def is_named(label: str, /, *, refs: Collection[Ref], blobs: Collection[str]) -> bool:
-    """Tell whether an erasure of `refs` and `blobs` means what is kept under `label`; each stretch may hold some."""
+    """Return whether an erasure of `refs` and `blobs` concerns the piece under `label`; each stretch may have some."""
     # A document's label ends in its revision; keys may hold dots, so the rest must be that number alone.
     stem = label.rpartition(".")[0]
     is_document = any(stem == f"document.{ref.collection}.{ref.key}" for ref in refs)

@@ -55,7 +55,7 @@ class Connection(aiosqlite.Connection):
     def give(self, work: Callable[[], object], /) -> None:
         """Have `work` done on the connection's thread behind what was given before; it sees to its own errors.
 
-        Nobody waits for it here, so that it can answer many in one hop. Raises StoreClosed.
+        It is not awaited here, so that it can answer many in one hop. Raises StoreClosed.
         """
         self.require_raw()
 
@@ -77,7 +77,7 @@ def transaction(raw: Raw, access: Access, /) -> Generator[None]:
         yield
         patiently(lambda: raw.execute("COMMIT"), wait_s=access.busy_wait_s)
         if access.place is not None:
-            # SQLite goes on writing to a file that nobody will find again: that is not to be acknowledged.
+            # SQLite goes on writing to an unlinked file: that is not to be acknowledged.
             access.place.require_same()
     except BaseException:
         roll_back(raw)

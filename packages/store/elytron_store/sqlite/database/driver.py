@@ -1,4 +1,4 @@
-"""Which SQLite library is used, what it may be trusted with, and what its errors mean."""
+"""The SQLite library: its choice, its limits, and its errors."""
 
 import importlib
 import os
@@ -53,7 +53,7 @@ class Library:
 
     @property
     def wal_is_safe(self) -> bool:
-        """Whether several connections and processes may share a WAL of this library."""
+        """True if several connections and processes may share a WAL of this library."""
         return self.version >= WAL_SAFE_FROM
 
     def connect(self, path: str, /, *, wait_s: float) -> Raw:
@@ -61,10 +61,10 @@ class Library:
         return self._connect(path, wait_s=wait_s)
 
     def connect_reading(self, path: Path, /, *, wait_s: float) -> Raw:
-        """Open a file that cannot be written here. Raises StoreUnavailable where others' writes could not be seen.
+        """Open a file that cannot be written here. Raises StoreUnavailable if others' writes could not be seen.
 
-        Others are seen by the files beside a WAL; where there are none, SQLite would make them, and shut the file's
-        owner out. On a medium that nobody can write there are no others.
+        Others are seen by the files beside a WAL; if there are none, SQLite would make them, and shut the file's
+        owner out. On a read-only medium there are no others.
         """
         if _stands_still(path):
             mode = "immutable=1"
@@ -100,7 +100,7 @@ class Place:
         return cls(whole, found.st_dev, found.st_ino)
 
     def require_same(self) -> None:
-        """Raise StoreFailed where the name means another file by now, or none: what was written lies in no store."""
+        """Raise StoreFailed if the name means another file by now, or none: the writes are in no store."""
         try:
             found = self.path.stat()
         except OSError:
@@ -113,7 +113,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a handle uses its file: in which journal mode, how long it waits for others, and where it is."""
+    """Settings of a handle's file: its journal mode, its wait for others, and its path."""
 
     mode: JournalMode
     busy_wait_s: float = store_limits.BUSY_WAIT_S
@@ -122,7 +122,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class DriverReport:
-    """What `elytron doctor` says of SQLite."""
+    """Report of `elytron doctor` on SQLite."""
 
     library: str
     version: str
@@ -140,12 +140,12 @@ ERRORS: tuple[type[Exception], ...] = (
     *{module.Error for module in (sqlite3, _bundled()) if module is not None},
     UnicodeDecodeError,
 )
-"""What either driver raises; the last where SQLite's own message quotes a damaged schema."""
+"""Exceptions of both drivers; the last if SQLite's own message quotes a damaged schema."""
 
 
 @cache
 def library() -> Library:
-    """Return the bundled SQLite where there is one, else the interpreter's. Raises Unsupported below 3.37.
+    """Return the bundled SQLite if there is one, else the interpreter's. Raises Unsupported below 3.37.
 
     A process must use one library per file: two copies of SQLite do not see each other's locks, and take them away.
     """
@@ -172,7 +172,7 @@ class Held(Exception):
 
 
 def is_busy(error: Exception, /) -> bool:
-    """Tell whether `error` only says that others hold the file."""
+    """Return whether `error` only says that others hold the file."""
     return isinstance(error, Held) or _code(error) == _BUSY
 
 
@@ -216,7 +216,7 @@ def translate(error: Exception, /, *, doing: str) -> ElytronError:
 
 
 def _stands_still(path: Path) -> bool:
-    """Tell whether nobody can write `path`, and nothing that was written waits beside it."""
+    """Return whether no process can write `path`, and no written data waits beside it."""
     wal = _beside(path, "wal")
     try:
         is_closed = not is_there(wal) or wal.stat().st_size == 0
@@ -226,7 +226,7 @@ def _stands_still(path: Path) -> bool:
 
 
 def _has_wal_mode(path: Path) -> bool:
-    """Tell whether the header says that a WAL is used. Raises StoreUnavailable for a file that cannot be read."""
+    """Return whether the header says that a WAL is used. Raises StoreUnavailable for a file that cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(_WAL_AT + 1)[_WAL_AT:] == b"\x02"

@@ -24,7 +24,7 @@ _CUT = "DELETE FROM journal WHERE space = ? AND sequence BETWEEN ? AND ?"
 
 
 class Appending:
-    """What a transaction, which the caller begins and commits, adds to the journals."""
+    """Journal rows of a transaction, which the caller begins and commits."""
 
     def __init__(self, raw: Raw, /) -> None:
         self._raw = raw

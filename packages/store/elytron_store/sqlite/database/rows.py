@@ -1,4 +1,4 @@
-"""The checksums that stand in each row. Each covers the row's place too, so that a moved row is found out."""
+"""The checksums in each row. Each covers the row's place too, so that a moved row is detected."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ EntryRow = tuple[str, int, int, str, str, str, str, int, bytes]
 
 
 def check_of(*place: str | int, body: bytes = b"") -> bytes:
-    """Return the checksum of a row that stands at `place` and holds `body`."""
+    """Return the checksum of a row at `place` with `body`."""
     return checksum("\n".join(map(str, place)).encode(), body)
 
 
@@ -43,7 +43,7 @@ def entries(space: str, rows: Sequence[Any], /, *, after: int) -> Sequence[Journ
     found: list[JournalEntry] = []
     for sequence, at, action, collection, key, digest, covers, check in rows:
         is_whole = check_of(space, sequence, at, action, collection, key, digest, covers) == check
-        # The first may stand for a run in which `after` lies.
+        # The first may cover a run that contains `after`.
         is_next = sequence - covers == after if found else sequence - covers <= after < sequence
         if not is_whole or not is_next:
             raise StoreCorrupt(what=f"journal entry {after + 1}")

@@ -1,4 +1,4 @@
-"""The tables of a store file, how a file is told to be one, and the steps from one schema to the next."""
+"""The tables of a store file, the mark of one, and the steps from one schema to the next."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ APPLICATION_ID = 0x456C7974
 PAGE_BYTES = 4_096
 """Of a new store; one made with another size keeps it. A commit writes whole pages: names of turns lie anywhere."""
 PAD = "zeroblob((SELECT page_size FROM pragma_page_size))"
-"""What stands before the bytes of a blob: more than a page keeps of a row, so that they lie on pages of their own."""
+"""Padding before the bytes of a blob: more than a page keeps of a row, so that they are on separate pages."""
 
 Step = Callable[[Raw], None]
 
@@ -63,16 +63,16 @@ TABLES = {
     "manifest": "name TEXT NOT NULL PRIMARY KEY, body BLOB NOT NULL",
 }
 _AS_THEY_CAME = frozenset({"documents", "idempotency", "chunks"})
-"""Tables whose rows lie in the order in which they were written, beside an index of their keys.
+"""Tables whose rows are in the order in which they were written, beside an index of their keys.
 
-Their keys lie anywhere and their rows are long. Sorted by key, each row of a batch would touch a page of its own, and
+Their keys are random and their rows are long. Sorted by key, each row of a batch would touch another page, and
 what is longer than a quarter of a page would take another whole page. To compare its key with another SQLite would read
-the whole of a row, which of a chunk are 256 KiB, wherever it lies. The other tables' rows are short: without row ids
-those of a space lie side by side.
+the whole of a row, which of a chunk are 256 KiB. The other tables' rows are short: without row ids
+those of a space are adjacent.
 """
 
 OF_SPACE = tuple(name for name in TABLES if name != "manifest")
-"""What the erasure of a space empties of it."""
+"""Tables that the erasure of a space empties."""
 
 
 def create_table(table: str, /, *, name: str) -> str:
@@ -102,7 +102,7 @@ SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version 
   count(*), count(*) FILTER (WHERE name = 'manifest')
 FROM sqlite_schema WHERE type = 'table'
 """
-"""What tells a store. One statement: another process may be making it, and several would see that half done."""
+"""Mark of a store. One statement: another process may be making it, and several would see that half done."""
 
 
 def recognise(raw: Raw, /, *, known: int) -> int:
@@ -142,7 +142,7 @@ def _expected() -> frozenset[tuple[str, str, str, str]]:
 def migrate(raw: Raw, path: Path, /, *, library: Library, steps: Sequence[Step] = STEPS) -> Path | None:
     """Bring the file to the last schema, inside the caller's transaction; return the snapshot taken before.
 
-    An empty file needs no snapshot. The snapshot lies beside the store and is the caller's to delete.
+    An empty file needs no snapshot. The snapshot is beside the store and is the caller's to delete.
     """
     version = recognise(raw, known=len(steps))
     if version == len(steps):
@@ -158,7 +158,7 @@ def migrate(raw: Raw, path: Path, /, *, library: Library, steps: Sequence[Step] 
 def _keep(path: Path, /, *, library: Library, version: int) -> Path:
     """Copy the store at `path` to a file beside it, durably, while the caller's lock keeps writers out."""
     kept = path.with_name(f"{path.name}.schema-{version}.bak")
-    # What an interrupted migration left there is not known to be whole.
+    # A left-over of an interrupted migration may be incomplete.
     kept.unlink(missing_ok=True)
     os.close(os.open(kept, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     # SQLite copies through a connection of its own: the one that migrates is inside a transaction.
