@@ -71,6 +71,13 @@ def kept(document: Document, /) -> KeptMemory:
     return KeptMemory(document.ref, document.revision, HOMES[document.ref.collection].kind.from_bytes(document.body))
 
 
+def public(collection: str, body: bytes, /) -> bytes | None:
+    """Return a document of one of these planes in the form of a public archive; None if it stays out."""
+    home = HOMES.get(collection)
+    value = home.public(home.kind.from_bytes(body)) if home is not None else None
+    return value.to_bytes() if value is not None else None
+
+
 def id_of(ref: Ref, /) -> str:
     """Return the memory id of the document at `ref`."""
     return f"{HOMES[ref.collection].word}:{ref.key}"

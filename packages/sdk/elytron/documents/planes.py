@@ -13,9 +13,12 @@ from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.model import Value
 from elytron_core.planes import tools
 from elytron_core.planes.conversation import candidates, continuity, execution, summaries, transcript
+from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.knowledge import garden, long_term, notes, procedural, records, subjects
 from elytron_core.planes.knowledge.long_term import Privacy
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission import record_versions
+from elytron_core.policy.privacy.public_export import public_record
 from elytron_core.policy.temporal.freshness import FRESH, STALE, Freshness
 
 ValueT = TypeVar("ValueT", bound=Value)
@@ -54,6 +57,10 @@ def _no(*_: object) -> bool:
 
 def _none(*_: object) -> None:
     return None
+
+
+def _first(value: Any, _: object, /) -> Any:
+    return value
 
 
 def _empty(_: object, /) -> tuple[str, ...]:
@@ -105,6 +112,17 @@ class Home(Generic[ValueT]):
     index_title: Callable[[ValueT], str] | None = None
     is_embedded: bool = False
 
+    public: Callable[[ValueT], ValueT | None] = _none
+    """The form of a document in a public archive; None if it stays out."""
+    key: Callable[[SpaceRecord, ValueT], str] | None = None
+    """The key of a document in a space; None for a plane that mode `bootstrap` of an archive does not bring."""
+    succeeding: Callable[[ValueT, ValueT], ValueT] = _first
+    """A document of an archive, in the place of one that is hidden or expired."""
+    evidence: DerivedMemoryPlane | None = None
+    """The name of the plane in links from turns; None for a plane that is not linked to the turns it cites."""
+    is_of_all: bool = False
+    """Whether a document is drawn from its whole conversation, whose tag is its key."""
+
 
 def _capsule_freshness(capsule: continuity.ContinuityCapsule, now: Instant, /) -> Freshness:
     return STALE if continuity.state_at(capsule, now) is continuity.CapsuleState.STALE else FRESH
@@ -128,19 +146,23 @@ def is_private_candidate(candidate: candidates.Candidate, /) -> bool:
 _DECLARED = (
     Home(Plane.CONTINUITY, continuity.CAPSULES, continuity.ID_WORD, continuity.ContinuityCapsule, reach=Reach.RECALL,
          title=lambda capsule: capsule.topic, citations=lambda capsule: capsule.provenance,
-         freshness=_capsule_freshness, is_replaced=lambda capsule: not capsule.is_recallable),
+         freshness=_capsule_freshness, is_replaced=lambda capsule: not capsule.is_recallable,
+         evidence=DerivedMemoryPlane.CONTINUITY),
     Home(Plane.EXECUTION, execution.EXECUTION, execution.ID_WORD, execution.ExecutionState, reach=Reach.RECALL,
-         title=lambda state: state.goal),
+         title=lambda state: state.goal, is_of_all=True),
     Home(Plane.SUMMARY, summaries.SUMMARIES, summaries.ID_WORD, summaries.SessionSummary, reach=Reach.RECALL,
-         title=lambda summary: summary.conversation),
+         title=lambda summary: summary.conversation, is_of_all=True),
     Home(Plane.ARCHIVE, notes.NOTES, notes.ID_WORD, notes.DailyNote, reach=Reach.RECALL,
-         title=lambda note: note.period, citations=lambda note: note.citations),
+         title=lambda note: note.period, citations=lambda note: note.citations,
+         evidence=DerivedMemoryPlane.ARCHIVE_EVIDENCE),
     Home(Plane.RECORDS, records.RECORDS, records.ID_WORD, records.Record, reach=Reach.ASKED, is_of_space=True,
          title=lambda record: "/".join((*record.namespace, record.key)), text=lambda record: record.words,
          privacy=lambda record: record.privacy, is_private=lambda record: record.privacy is Privacy.PRIVATE,
          unhidden=record_versions.shown_again, expires_at=lambda record: record.expires_at,
          namespace=lambda record: record.namespace, fields=lambda record: record.fields,
-         index_text=lambda record: record.text, index_title=lambda record: record.key, is_embedded=True),
+         index_text=lambda record: record.text, index_title=lambda record: record.key, is_embedded=True,
+         public=public_record, succeeding=record_versions.succeeding,
+         key=lambda space, record: space.record_key(record.namespace, record.key)),
     Home(Plane.PRIVATE_GARDEN, garden.GARDEN, garden.ID_WORD, garden.GardenDocument,
          title=lambda document: document.name),
     Home(Plane.SUBJECT, subjects.SUBJECTS, subjects.ID_WORD, subjects.Subject, is_of_space=True,
@@ -168,6 +190,10 @@ PLANES: dict[str, Plane] = {
     **{collection: home.plane for collection, home in HOMES.items()},
 }
 """Which plane the memories of a collection belong to."""
+BROUGHT = {name: home for name, home in HOMES.items() if home.key is not None}
+"""Those that mode `bootstrap` of an archive brings, beside turns, facts and skills."""
+LINKED = {home.evidence: home for home in HOMES.values() if home.evidence is not None}
+"""Those that are linked to the turns that they cite."""
 COLLECTION_OF_WORD = {home.word: collection for collection, home in HOMES.items()}
 FOLDED = (transcript.Turn, long_term.Fact, procedural.Skill, subjects.Subject, *(home.kind for home in SHOWN.values()))
 """Documents for an index: those that can be recalled, and subjects, which may have several names."""

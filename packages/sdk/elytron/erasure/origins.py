@@ -104,9 +104,8 @@ async def _telling_of(ctx: OperationContext, scope: Scope, gone: dict[str, None]
     tags = {transcript.tag_of(TurnId(one)) for one in gone if ":" not in one}
     found: list[str] = []
     for collection, home in HOMES.items():
-        tells_of_all = home.plane in {Plane.SUMMARY, Plane.EXECUTION}
         async for document in store_pages.documents(ctx.store, scope.space, collection):
             cited = citations_of(home.kind.from_bytes(document.body))
-            if document.ref.key in tags if tells_of_all else not gone.keys().isdisjoint(cited):
+            if document.ref.key in tags if home.is_of_all else not gone.keys().isdisjoint(cited):
                 found.append(id_of(document.ref))
     return found

@@ -25,14 +25,13 @@ from elytron_core.contracts.knowledge.control import (
     MemoryControlReport,
     MemoryEraseRequest,
 )
-from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.errors import Conflict
 from elytron_core.ids import TurnId
 from elytron_core.planes.admin.audit import AuditTrail
-from elytron_core.planes.conversation import continuity, transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.planes.conversation.attributes import TURN_ATTRIBUTES, TurnAttribute
 from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryPlane, DerivedMemoryRef
-from elytron_core.planes.knowledge import long_term, notes, procedural, subjects
+from elytron_core.planes.knowledge import long_term, procedural, subjects
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, Batch, Document, Entry, Erasure, Ref
@@ -227,10 +226,8 @@ async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan:
             refs = links_of_memory(plan.record, DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
         case SkillMemory(skill=skill):
             refs = links_of_memory(plan.record, DerivedMemoryPlane.PROCEDURAL_SKILL, skill.name, skill.citations)
-        case KeptMemory(value=notes.DailyNote() as note):
-            refs = links_of_memory(plan.record, DerivedMemoryPlane.ARCHIVE_EVIDENCE, note.id, note.citations)
-        case KeptMemory(value=continuity.ContinuityCapsule() as capsule):
-            refs = links_of_memory(plan.record, DerivedMemoryPlane.CONTINUITY, capsule.id, capsule.provenance)
+        case KeptMemory(home=home, value=value) if home.evidence is not None:
+            refs = links_of_memory(plan.record, home.evidence, id_of(memory.ref), home.citations(value))
         case _:
             return
     for document in await ctx.store.get(scope.space, refs) if refs else ():
@@ -339,10 +336,9 @@ async def _derived(ctx: OperationContext, scope: Scope, plan: _Plan) -> tuple[st
         if document.ref not in plan.refs and not plan.citations.isdisjoint(skill.citations):
             found.append(skill.name)
     for collection, home in HOMES.items():
-        tells_of_all = home.plane in {Plane.SUMMARY, Plane.EXECUTION}
         async for document in store_pages.documents(ctx.store, scope.space, collection):
             cited = citations_of(home.kind.from_bytes(document.body))
-            rests = document.ref.key in tags if tells_of_all else not plan.citations.isdisjoint(cited)
+            rests = document.ref.key in tags if home.is_of_all else not plan.citations.isdisjoint(cited)
             if rests and document.ref not in plan.refs:
                 found.append(id_of(document.ref))
     return tuple(found)

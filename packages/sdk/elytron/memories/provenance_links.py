@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
+from elytron.documents.plane_documents import id_of
+from elytron.documents.planes import HOMES, LINKED
 from elytron_core import limits
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes.conversation import continuity, transcript
+from elytron_core.planes.conversation import transcript
 from elytron_core.planes.derived_refs import (
     DERIVED_REFS,
     DerivedMemoryPlane,
@@ -16,7 +18,7 @@ from elytron_core.planes.derived_refs import (
     cited_turn,
     derived_key,
 )
-from elytron_core.planes.knowledge import long_term, notes, procedural
+from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Document, Ref
 
@@ -58,20 +60,18 @@ async def link(
 
 
 async def link_written(ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: Changes, /) -> None:
-    """Link the facts, procedures, notes and capsules of a batch to the turns that they cite."""
+    """Link the memories of a batch to the turns that they cite."""
     resting: list[Resting] = []
-    for value in changes.folded.values():
+    for ref, value in changes.folded.items():
         match value:
             case long_term.Fact(citations=(_, *_)):
                 resting.append(Resting(DerivedMemoryPlane.SHARED_FACT, value.id, value.citations))
             case procedural.Skill(citations=(_, *_)):
                 resting.append(Resting(DerivedMemoryPlane.PROCEDURAL_SKILL, value.name, value.citations))
-            case notes.DailyNote(citations=(_, *_)):
-                resting.append(Resting(DerivedMemoryPlane.ARCHIVE_EVIDENCE, value.id, value.citations))
-            case continuity.ContinuityCapsule(provenance=(_, *_)):
-                resting.append(Resting(DerivedMemoryPlane.CONTINUITY, value.id, value.provenance))
             case _:
-                pass
+                home = HOMES.get(ref.collection)
+                if home is not None and home.evidence is not None and (citations := home.citations(value)):
+                    resting.append(Resting(home.evidence, id_of(ref), citations))
     await link(ctx, space, record, changes, resting)
 
 
@@ -140,9 +140,6 @@ def target_of(record: SpaceRecord, ref: DerivedMemoryRef, /) -> Ref | None:
             return Ref(long_term.FACTS, ref.store_key)
         case DerivedMemoryPlane.PROCEDURAL_SKILL:
             return Ref(procedural.SKILLS, record.skill_tag(ref.store_key))
-        case DerivedMemoryPlane.ARCHIVE_EVIDENCE:
-            return Ref(notes.NOTES, ref.store_key.removeprefix(f"{notes.ID_WORD}:"))
-        case DerivedMemoryPlane.CONTINUITY:
-            return Ref(continuity.CAPSULES, ref.store_key.removeprefix(f"{continuity.ID_WORD}:"))
         case _:
-            return None
+            home = LINKED.get(ref.plane)
+            return Ref(home.collection, ref.store_key.removeprefix(f"{home.word}:")) if home is not None else None

@@ -4,17 +4,18 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from elytron.context import OperationContext
+from elytron.documents.planes import BROUGHT
 from elytron.state.space_records import REF
 from elytron.transfer.archive import ArchiveReader
 from elytron_core import limits
 from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import long_term, procedural, records
+from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Document, JournalEntry, Ref
 from elytron_core.ports.store_pages import entries
 from elytron_core.scope import Scope
 
-_BROUGHT = frozenset({transcript.TURNS, long_term.FACTS, procedural.SKILLS, records.RECORDS})
+_BROUGHT = frozenset({transcript.TURNS, long_term.FACTS, procedural.SKILLS, *BROUGHT})
 
 
 async def turns_here(ctx: OperationContext, scope: Scope, reader: ArchiveReader) -> set[Ref]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from elytron.admission.scrubber import OwnOutput, scrub_request
 from elytron.context import OperationContext
+from elytron.documents.planes import BROUGHT
 from elytron.journal.fingerprints import StateFingerprint
 from elytron.journal.notifier import inner
 from elytron.state.conversation_heads import Heads
@@ -18,8 +19,8 @@ from elytron.transfer.known_memories import erased_here, turns_here
 from elytron.transfer.rehearsal import RehearsalStore
 from elytron.transfer.renamed_turns import RenamedTurns, TurnSource
 from elytron.transfer.space_fill import BATCH, fill, take_over
+from elytron.writes.archived_documents import bring_documents
 from elytron.writes.knowledge.facts import draft_of, write_facts
-from elytron.writes.knowledge.records import bring_records
 from elytron.writes.knowledge.skills import write_skills
 from elytron.writes.transcripts import ChangedTurn, write_turns
 from elytron_core.contracts.admin.archive import ArchiveWord, ImportMode, MemoryImportReport
@@ -38,7 +39,7 @@ from elytron_core.errors import Conflict, InvalidInput, SpaceInUse, UnreadableFi
 from elytron_core.ids import RandomIds, SpaceId, TurnId
 from elytron_core.planes.admin.gateway import WITH_BLOBS
 from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import long_term, procedural, records
+from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.policy.admission.source_trust import as_claims
 from elytron_core.ports.store import Batch, Document, Entry, JournalEntry, Put, Ref
@@ -209,10 +210,12 @@ async def _add(
         deleted[plane] += ended
         skipped[plane] += len(report.decisions) - stored - ended
         sequence = max(sequence, report.sequence)
-    brought = await bring_records(ctx, scope, _records(reader, known), dry_run=dry_run)
-    imported[records.RECORDS] += brought.stored
-    skipped[records.RECORDS] += brought.skipped
-    sequence = max(sequence, brought.sequence)
+    for collection in BROUGHT:
+        found = (one for one in reader.documents() if one.ref.collection == collection and one.ref not in known)
+        brought = await bring_documents(ctx, scope, collection, found, dry_run=dry_run)
+        imported[collection] += brought.stored
+        skipped[collection] += brought.skipped
+        sequence = max(sequence, brought.sequence)
     return MemoryImportReport(
         space=scope.space,
         mode=ImportMode.BOOTSTRAP,
@@ -298,12 +301,6 @@ def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> Iter
     if pending and key is not None:
         yield _turns(pending, _target(scope, key))
     yield from _beliefs(scope, facts, skills)
-
-
-def _records(reader: ArchiveReader, known: Collection[Ref]) -> Iterator[records.Record]:
-    for document in reader.documents():
-        if document.ref.collection == records.RECORDS and document.ref not in known:
-            yield records.Record.from_bytes(document.body)
 
 
 def _beliefs(

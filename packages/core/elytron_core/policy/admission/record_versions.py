@@ -66,6 +66,11 @@ def shown_again(known: Record, /) -> Record:
     return known.model_copy(update=again)
 
 
+def succeeding(brought: Record, known: Record, /) -> Record:
+    """Return a record of an archive with a version after that of a `known` one of its name."""
+    return brought.model_copy(update={"version": max(brought.version, known.version + 1)})
+
+
 def history(record: Record, /) -> tuple[RecordVersion, ...]:
     """Return the versions that are kept, oldest first."""
     return (*record.earlier, _version(record))

@@ -3,16 +3,26 @@
 What was said stays.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from elytron_core.ids import FactId
 from elytron_core.planes.knowledge import long_term, procedural, records
 
 
+def public_record(record: records.Record, /) -> records.Record | None:
+    """Return the record without earlier versions; None unless it is called public and may be read."""
+    if record.privacy is not long_term.Privacy.PUBLIC or record.forgotten_at is not None:
+        return None
+    return record.model_copy(update={"earlier": ()})
+
+
 @dataclass(slots=True)
 class Publisher:
     """Makes the public form of a space's documents, facts before their slots."""
 
+    planes: Callable[[str, bytes], bytes | None]
+    """The public form of a document of another plane."""
     _facts: set[FactId] = field(default_factory=set[FactId])
 
     def public(self, collection: str, body: bytes, /) -> bytes | None:
@@ -36,10 +46,5 @@ class Publisher:
                 if not skill.is_recallable:
                     return None
                 return skill.model_copy(update={"citations": (), "source_chat_id": None}).to_bytes()
-            case records.RECORDS:
-                record = records.Record.from_bytes(body)
-                if record.privacy is not long_term.Privacy.PUBLIC or record.forgotten_at is not None:
-                    return None
-                return record.model_copy(update={"earlier": ()}).to_bytes()
             case _:
-                return None
+                return self.planes(collection, body)

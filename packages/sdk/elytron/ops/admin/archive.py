@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import assert_never
 
 from elytron.context import OperationContext
+from elytron.documents.plane_documents import public
 from elytron.journal.fingerprints import EventFingerprint, StateFingerprint, documents
 from elytron.transfer.archive import ArchiveReader, ArchiveWriter
 from elytron.transfer.restore import bootstrap, full_restore
@@ -65,7 +66,7 @@ async def _export(
     counts: Counter[str] = Counter()
     redacted: Counter[str] = Counter()
     state, events, shown = StateFingerprint(), EventFingerprint(), EventFingerprint()
-    publisher = Publisher()
+    publisher = Publisher(public)
     blobs = 0
     with ArchiveWriter(path, overwrite=overwrite) as writer:
         async for entry in store_pages.entries(ctx.store, scope.space):

@@ -1,1 +1,1 @@
-"""Writes to facts, skills, records and subjects as changes."""
+"""Writes to facts, skills and subjects as changes."""
