@@ -20,7 +20,7 @@ class IndexCache:
         self._total = 0
 
     def get(self, space: SpaceId, /) -> SpaceIndex | None:
-        """Return the index of `space`, now the one used last; None where it is not kept."""
+        """Return the index of `space`, now the one used last; None if it is not kept."""
         index = self._kept.get(space)
         if index is not None:
             self._kept.move_to_end(space)

@@ -1,4 +1,4 @@
-"""Dot products of int8 rows: exact whole numbers, by a SIMD library where there is one, else by NumPy; equal."""
+"""Dot products of int8 rows: exact whole numbers, by a SIMD library if there is one, else by NumPy; equal."""
 
 from collections.abc import Callable
 from functools import cache
@@ -15,7 +15,7 @@ Scan = Callable[[Codes, Codes, Dots], None]
 
 _ROWS = 4_096
 _EXACT_IN_FLOAT32 = 1_024
-"""So many products of two int8 numbers add up to less than 2^24, below which a float32 holds every whole number."""
+"""Number of products of two int8 numbers whose sum is below 2^24, up to which a float32 holds every whole number."""
 
 
 def dots(queries: Codes, rows: Codes, /) -> Products:

@@ -1,4 +1,4 @@
-"""What an index is asked, and what it answers: units with their raw signals. Ranking is made of them in core."""
+"""Query and answer of an index: units with their raw signals. Ranking is made of them in core."""
 
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
@@ -18,10 +18,10 @@ METADATA = "metadata."
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a unit must be to be searched at all; an empty field asks for nothing.
+    """Conditions on a searched unit; an empty field has no condition.
 
-    The first group says what may be seen: what it hides lends nothing to its neighbours either. The second says what is
-    asked for: what it leaves out still speaks for the turns beside it. Within a field any value will do, the fields
+    The first group decides visibility: a hidden unit lends nothing to its neighbours either. The second selects units:
+    one that is left out still counts for the turns beside it. Within a field any value will do, the fields
     must hold together.
     """
 
@@ -61,13 +61,13 @@ class Bm25:
     typical: float = 20.0
 
     def length(self, terms: int, units: int, /) -> float:
-        """Return the length beside which a text is long, where `units` have so many terms together."""
+        """Return the length from which on a text is long, for `units` with this many terms together."""
         return min(terms / units, self.typical) if terms else self.typical
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a unit takes from its neighbours in the thread: the one before, the one after, and those beside them.
+    """Shares that a unit takes from its neighbours in the thread: the one before, the one after, and those beside them.
 
     A long unit explains itself: at `chars` characters it takes half as much.
     """
@@ -84,8 +84,8 @@ class IndexQuery:
     """A search. `vector` is a model's id and the query's embedding, compared with units of that model alone.
 
     `spans` give the date signal; `fits` are the traits that an answer is
-    likely to have, `heeds` those that count whatever the text is about, but for what is wished for one occasion: that
-    counts where the query is about it. `owner` is whose words count more where people talk with assistants. Without
+    likely to have, `heeds` those that count for any subject, except wishes for one occasion: that
+    counts if the query is about it. `owner` is the person whose words count more in talks with assistants. Without
     text and vector every unit that passes the filters is a candidate.
     """
 
@@ -125,7 +125,7 @@ class UnitView(NamedTuple):
 
 
 class Signals(NamedTuple, Generic[Number]):
-    """What speaks for one unit, raw. (Inside the index the same names hold one array for many units.)"""
+    """Signals of one unit, raw. (Inside the index the same names hold one array for many units.)"""
 
     body: Number
     """BM25 of the text for the query's words and, at a discount, their kin; names of this space's speakers apart."""
@@ -160,9 +160,9 @@ class Signals(NamedTuple, Generic[Number]):
     fits: Number
     """1 where the text has a trait that the answer is likely to have."""
     told: Number
-    """How much the text, or a long one's nearest sentence, tells rather than reacts (`elytron_core.text.features`)."""
+    """Degree to which the text, or a long one's nearest sentence, states facts (`elytron_core.text.features`)."""
     sentence: Number
-    """How much more, or below 0 less, a long text's nearest sentence speaks for it than all of it together would.
+    """Difference of a long text's nearest sentence to the whole text, as evidence for it.
 
     0 inside the index, which has no texts.
     """
@@ -171,7 +171,7 @@ class Signals(NamedTuple, Generic[Number]):
     informative: Number
     """Longer texts more, up to 0.5; questions 0.1 less."""
     matched: Number
-    """How many of the query's terms the text holds."""
+    """Number of the query's terms in the text."""
     coverage: Number
     """The same as a share, each term counted by its rarity; kin in part."""
     context: Number
@@ -179,7 +179,7 @@ class Signals(NamedTuple, Generic[Number]):
 
 
 class Place(NamedTuple):
-    """Where a unit that was found stands; the index tells the rest of it when asked."""
+    """Row of a found unit; the index gives its other fields on request."""
 
     ref: Ref
     part: int

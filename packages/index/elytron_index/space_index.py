@@ -59,9 +59,9 @@ class SpaceIndex:
             self.finish_compacting(self.begin_compacting().compacted())
 
     def learnt(self) -> Learnt:
-        """Return what is to be told the terms of a long text, some at a time, before that is applied with it.
+        """Return a counter for the terms of a long text, some at a time, before the text is applied with it.
 
-        Where the index has other numbers for them by then, it finds them by itself, at once.
+        If the index has other numbers for them by then, it finds them by itself, at once.
         """
         return Learnt(self._state.postings.vocabulary)
 
@@ -114,12 +114,12 @@ class SpaceIndex:
         return tuple(self._state.view(near) for near in (*ahead, *behind))
 
     def units_of(self, ref: Ref, /) -> tuple[UnitView, ...]:
-        """Return the units of the document `ref`, by part; none where it is unknown."""
+        """Return the units of the document `ref`, by part; none if it is unknown."""
         views = [self._state.view(row) for row in self._state.rows(ref)]
         return tuple(sorted(views, key=lambda view: view.part))
 
     def check_of(self, ref: Ref, part: int, /) -> int:
-        """Return the check of what is embedded of a unit; 0 where it is unknown or nothing is."""
+        """Return the check of a unit's embedded text; 0 if it is unknown or nothing is embedded."""
         return int(self._state.columns.check[self._state.row_of(ref, part)])
 
     def speakers(self, text: str | None = None, /) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ class SpaceIndex:
         return {model: kept.count for model, kept in sorted(self._state.vectors.models.items())}
 
     def dimensions_of(self, model: str, /) -> int | None:
-        """Return how many numbers a vector of `model` has here; None where there is none."""
+        """Return how many numbers a vector of `model` has here; None if there is none."""
         kept = self._state.vectors.models.get(model)
         return kept.dimension if kept is not None else None
 
@@ -167,12 +167,12 @@ class SpaceIndex:
 
     @property
     def units(self) -> int:
-        """How many units it holds."""
+        """Number of its units."""
         return self._state.columns.count
 
     @property
     def documents(self) -> int:
-        """How many documents have units in it."""
+        """Number of documents with units in it."""
         return self._state.refs.documents
 
     @property
@@ -181,7 +181,7 @@ class SpaceIndex:
         return self._state.size_bytes
 
     def freeze(self) -> "FrozenIndex":
-        """Return the index as it stands, to be stored by another thread while this one goes on."""
+        """Return the index in its current state, to be stored by another thread while this one goes on."""
         return FrozenIndex(self._state.freeze(), self._watermark, self._labels)
 
     def to_bytes(self) -> bytes:
@@ -190,7 +190,7 @@ class SpaceIndex:
 
     @property
     def is_sparse(self) -> bool:
-        """More is gone than is there, and nobody is compacting it yet."""
+        """More is gone than is there, and it is not being compacted yet."""
         return self._since is None and self._state.is_sparse
 
     def begin_compacting(self) -> Frozen:
@@ -213,7 +213,7 @@ class SpaceIndex:
 
     @classmethod
     def from_bytes(cls, data: Bytes, analyser: Analyser, /, *, labels: str = "") -> "SpaceIndex | None":
-        """Return the index that `data` is a checkpoint of; None where it is damaged or of other versions."""
+        """Return the index that `data` is a checkpoint of; None if it is damaged or of other versions."""
         loaded = codec.load(data, analyser, labels)
         if loaded is None:
             return None
@@ -223,7 +223,7 @@ class SpaceIndex:
 
 
 class FrozenIndex:
-    """An index as it stood at one moment."""
+    """An index at one moment."""
 
     def __init__(self, frozen: Frozen, watermark: int, labels: str, /) -> None:
         self._frozen = frozen

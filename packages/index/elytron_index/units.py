@@ -1,4 +1,4 @@
-"""What an index is given: the recallable pieces of documents, which document they replace, and their vectors."""
+"""Input of an index: the recallable pieces of documents, the document that they replace, and their vectors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from elytron_index.lexicon.terms import Learnt
 
 
 class Unit(NamedTuple):
-    """One recallable piece of a document. Times are milliseconds, 0 where unknown or open.
+    """One recallable piece of a document. Times are milliseconds, 0 if unknown or open.
 
     `ref` and `part` name it. `title` is a topic or keywords, weighted apart from `text`. `thread` is the conversation's
     tag and `order` the place in it; units without a thread have no neighbours. `valid_from` and `valid_to` say when it
-    holds in the world, `recorded_at` and `closed_at` when the runtime held it. `check` stands for the text that is
+    holds in the world, `recorded_at` and `closed_at` when the runtime held it. `check` is a digest of the text that is
     embedded (0: none is), so that a vector which comes later is known to be of this very text; `vector` is a model's id
-    and its embedding as little-endian float32, where it comes at once. `counts` says how often `text` has each of its
-    terms, where that was counted before it comes, `learnt` the numbers of these, where an index was told them. `traits`
-    are what a classifier says of `text`, beside what its words show.
+    and its embedding as little-endian float32, if it comes at once. `counts` is how often `text` has each of its
+    terms, if counted before, `learnt` the numbers of these, if an index was given them. `traits`
+    are a classifier's labels of `text`, beside those of its words.
     """
 
     ref: Ref
@@ -47,7 +47,7 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """All units that the document `ref` now has; none where it is gone. `called` are names that it says mean one."""
+    """All units that the document `ref` now has; none if it is gone. `called` are names that it says mean one."""
 
     ref: Ref
     units: tuple[Unit, ...] = ()

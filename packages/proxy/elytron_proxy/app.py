@@ -229,7 +229,7 @@ class ProxyApp:
 
 
 def _path_of(scope: Scope) -> str:
-    """Return the path below where the proxy stands, as it came over the wire."""
+    """Return the path below the proxy's own, as it came over the wire."""
     raw = scope.get("raw_path")
     path = raw.partition(b"?")[0].decode("latin-1") if raw else scope["path"]
     return path.removeprefix(scope.get("root_path", "")) or "/"
@@ -248,7 +248,7 @@ def _shape_of(path: str) -> PromptDialect:
 
 
 def _host_of(told: str) -> str:
-    """Return the host in `told`: a `Host` header, or an origin."""
+    """Return the host in a `Host` header or an origin."""
     bare = told.partition("://")[2] or told
     if bare.startswith("["):
         return bare[1:].partition("]")[0].lower()

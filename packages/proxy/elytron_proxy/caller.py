@@ -22,7 +22,7 @@ CHANNEL: Final = "llm-proxy"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, in whose space, and how memory is to take part. `call_id` is the client's own name of the call."""
+    """A caller: its space, and the part of memory in the call. `call_id` is the client's own name of the call."""
 
     principal: Principal
     space: SpaceId
@@ -100,7 +100,7 @@ def _named(value: str, field: str) -> str:
 
 
 def is_name(value: str, /) -> bool:
-    """Tell whether `value` may stand where a name is kept."""
+    """Return whether `value` may be stored as a name."""
     try:
         require_name(value, field="name", limit=core_limits.NAME_CHARS)
     except ElytronError:

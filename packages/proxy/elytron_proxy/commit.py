@@ -25,12 +25,12 @@ from elytron_proxy.wire.relay import AnswerCopy
 from elytron_proxy.wire.upstream import Upstreams
 
 _SHOWN: Final = (*COPIES_OF_BLOCKS, NAMESPACE, "blocks-shown")
-"""Where the audit keeps the last blocks."""
+"""Namespace of the audit's last blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What all exchanges of a proxy share."""
+    """State that all exchanges of a proxy share."""
 
     settings: ProxySettings
     upstreams: Upstreams
@@ -42,7 +42,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What is known of an exchange when its answer is whole."""
+    """State of an exchange when its answer is complete."""
 
     parts: Parts
     caller: Caller
@@ -146,7 +146,7 @@ class Commit:
                 request_id=self.caller.request_id,
             ),
             tool_observations=_observations(self.prompt),
-            # What a tool answered may be anybody's words, and the model's answer rests on it.
+            # A tool's result may have anyone's words, and the model's answer rests on it.
             external_content_used=self.prompt.has_tools_used or uses_tools,
         )
 

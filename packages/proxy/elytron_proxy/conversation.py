@@ -1,4 +1,4 @@
-"""Conversations: told by name, or known again by the digests of their messages."""
+"""Conversations: given by name, or recognised by the digests of their messages."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -34,9 +34,9 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """Where a request stands: its conversation, the id of its turn, and the digests of what was said.
+    """Position of a request: its conversation, the id of its turn, and the digests of its messages.
 
-    `is_shown` tells whether the request itself holds all that was said in the conversation before.
+    `is_shown` is true if the request itself has all earlier messages of the conversation.
     """
 
     conversation: str
@@ -46,7 +46,7 @@ class Thread:
     is_told: bool = False
     is_shown: bool = False
     is_open: bool = False
-    """Whether the turn is stored already, with the person's message alone: its tools run."""
+    """True if the turn is stored already, with the person's message alone: its tools run."""
     parent: Parent | None = None
 
 
@@ -67,7 +67,7 @@ class Conversations:
         self._open: LruCache[tuple[str, bytes], _OpenTurn] = LruCache(limits.BLOCKS)
 
     async def find(self, caller: Caller, prompt: Prompt, /, *, told: str | None) -> Thread:
-        """Return where the request stands; `told` is the conversation's name where the request says it.
+        """Return the position of the request; `told` is the conversation's name if the request has one.
 
         Messages that continue the last turn of a known conversation continue it; those that continue an earlier one,
         or none, begin another. Raises MemoryDown.
@@ -105,7 +105,7 @@ class Conversations:
         return Thread(conversation, turn, start, asked, is_shown=True, parent=parent)
 
     async def is_kept(self, caller: Caller, end: bytes, /) -> bool:
-        """Tell whether the turn that ends so is stored already. Raises MemoryDown."""
+        """Return whether the turn with this end is stored already. Raises MemoryDown."""
         secret = await self._memory.secret_of(caller)
         if secret is None:
             return False
@@ -157,7 +157,7 @@ class Conversations:
         return replace(thread, conversation=opened.conversation, turn=opened.turn, is_open=True)
 
     async def open(self, caller: Caller, thread: Thread, /) -> None:
-        """Keep what the further calls of a turn need whose tools run, for a proxy that is started anew meanwhile too.
+        """Keep what the further calls of a turn need whose tools run, also for a proxy that is restarted meanwhile.
 
         Messages that go on without its answer continue the conversation. Raises MemoryDown.
         """

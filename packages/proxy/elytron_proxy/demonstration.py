@@ -1,4 +1,4 @@
-"""A demonstration of the proxy: a scripted model that knows what it is told in a request, and nothing else."""
+"""A demonstration of the proxy: a scripted model that knows the text of a request, and nothing else."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ class DemonstratedCall(Value):
 
 @asynccontextmanager
 async def scripted_model() -> AsyncGenerator[str]:
-    """Give the URL of a model that answers in Ollama's dialect from what stands in the last message."""
+    """Yield the URL of a model that answers in Ollama's dialect from the last message."""
     seen: set[asyncio.Task[None]] = set()
 
     def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

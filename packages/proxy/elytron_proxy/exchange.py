@@ -96,14 +96,14 @@ class Exchange:
         self._passage.is_left = True
 
     def _without_sealed(self, body: Body) -> Body | None:
-        """Return the request without sealed reasoning, where it may be sent so; None if it may not, or has none."""
+        """Return the request without sealed reasoning, if it may be sent so; None if it may not, or has none."""
         if self._dialect.name != "responses":
             return None
         is_continuing = self._continuation is not None and self._continuation.is_continuing
         return unsealed(body) if self._parts.settings.resend or is_continuing else None
 
     async def _is_sealed(self, response: "httpx.Response", read: Read) -> bool:
-        """Tell whether a refusal says that reasoning cannot be unsealed; it is let go of then."""
+        """Return whether a refusal says that reasoning cannot be unsealed; its stream is closed then."""
         if text(inner(await read.look(), "error"), "code") != _SEALED:
             return False
         await response.aclose()

@@ -12,7 +12,7 @@ _BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 6
 
 
 class Figure(StrEnum):
-    """What is counted, with the sentence that says so where the counts are shown."""
+    """Counted figures, each with the sentence of its help text."""
 
     text: str
 

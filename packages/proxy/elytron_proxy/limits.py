@@ -5,7 +5,7 @@ from typing import Final
 REQUEST_BYTES: Final = 64 * 1024 * 1024
 """A request with its images."""
 REQUEST_WAIT_S: Final = 60.0
-"""How long a request's body may take to arrive."""
+"""Time limit for the arrival of a request's body."""
 READ_AT_ONCE_BYTES: Final = 256 * 1024
 """A longer request is read and written in a thread."""
 RELAY_BYTES: Final = 1024 * 1024
@@ -17,7 +17,7 @@ ANSWER_CHARS: Final = 1_000_000
 CALL_NAME_CHARS: Final = 64 * 1024
 """Names of the tools that one answer calls."""
 BLOCK_CHARS: Final = 1_500
-"""What memory adds to a request, unless told: little beside a chat, so that what is cached stays most of it."""
+"""Default size of the block: little beside a chat, so that most of a request stays cached."""
 BLOCKS: Final = 4_096
 """Blocks of user turns that are held in memory."""
 OPEN_TURN_TTL_S: Final = 24 * 3600
@@ -38,26 +38,26 @@ REGISTRIES: Final = 1_024
 TOOLS: Final = 128
 """Tools of one request that are registered; of more, none are."""
 FINISH_S: Final = 600.0
-"""So long an answer is read on whose client left, where that is asked for."""
+"""Time for which an answer is read on after its client left, if asked for."""
 ERROR_BYTES: Final = 64 * 1024
 """An upstream's refusal is read up to this size, to see whether sealed reasoning is its reason."""
 CONNECT_S: Final = 10.0
 SILENCE_S: Final = 600.0
 """The longest silence of an upstream, before its answer and within it."""
 ATTEMPTS: Final = 2
-"""How often a request is sent while no byte of an answer came."""
+"""Number of times that a request is sent without a byte of an answer."""
 RETRY_PAUSE_S: Final = 0.1
 RECALL_WAIT_S: Final = 2.0
-"""How long memory may take before a request goes on without it."""
+"""Time limit of memory before a request goes on without it."""
 COMMIT_ATTEMPTS: Final = 8
 COMMIT_PAUSE_S, COMMIT_PAUSE_MAX_S = 0.25, 8.0
-"""How often memory is asked to take what an answer leaves, where it is only busy, and the pauses between."""
+"""Number of attempts to commit an answer while memory is only busy, and the pauses between."""
 SETTLE_WAIT_S: Final = 2.0
-"""How long a request waits for what its space is just committing."""
+"""Time for which a request waits for a running commit of its space."""
 UPSTREAMS: Final = 16
 KEEPALIVE_CONNECTIONS: Final = 128
 KEEPALIVE_S: Final = 4.0
-"""How long a connection to an upstream is kept unused: less than servers do."""
+"""Idle time of a connection to an upstream: less than servers allow."""
 LISTED_BYTES: Final = 4 * 1024 * 1024
 """An upstream's list of models."""
 HEADER_CHARS: Final = 200

@@ -52,7 +52,7 @@ NAMESPACE: Final = "llm-proxy"
 Shelf = tuple[str, ...]
 """The namespace of records of one kind."""
 CONVERSATION: Final = "llm_conversation"
-"""Under which a turn's metadata name its conversation, so that recall can leave out what stands in the request."""
+"""Under which a turn's metadata name its conversation, so that recall can leave out the request's own messages."""
 _NOT_FOUND: Final = "not_found"
 
 
@@ -67,7 +67,7 @@ class MemoryDown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What goes into a prompt, in its tag; empty if nothing is known of it. `recalled` memories stand in it."""
+    """Block of a prompt, in its tag; empty if nothing is known. It has `recalled` memories."""
 
     text: str = ""
     recalled: int = 0
@@ -129,7 +129,7 @@ class Memory:
                 scope=caller.scope(),
                 query=query,
                 max_chars=max_chars,
-                # What was said last stands in the request already.
+                # The last messages are in the request already.
                 recent_messages_limit=0,
                 filters=_without(shown) if shown is not None else RecallFilters(),
                 tool_registry_refs=(registry,) if registry is not None else (),
@@ -160,7 +160,7 @@ class Memory:
         return await _found(self.call(caller, asked, RecordGetReport))
 
     async def has(self, caller: Caller, shelf: Shelf, key: str, /) -> bool:
-        """Tell whether there is a record of ours, also while memory is busy. Raises MemoryDown."""
+        """Return whether there is a record of ours, also while memory is busy. Raises MemoryDown."""
         asked = RecordGetRequest(scope=caller.scope(), namespace=shelf, key=key, include_private=True)
         return await _found(self.keep(caller, asked, RecordGetReport)) is not None
 

@@ -15,7 +15,7 @@ from elytron_proxy.dialects.content import Body, items_of
 from elytron_proxy.memory import NAMESPACE, Memory
 
 _RESPONSES: Final = (NAMESPACE, "responses")
-"""In which conversations responses stand; what they say stands where an erasure of a message takes it along."""
+"""Conversations of responses; their text is stored so that an erasure of a message takes it along."""
 _CONVERSATIONS: Final = (NAMESPACE, "response-conversations")
 _SEALED: Final = "reasoning.encrypted_content"
 _MISSING: Final = Refusal(
@@ -38,7 +38,7 @@ class NotContinued(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """A request with all that it continues, and what is to be kept of it. `told` names its conversation, if known."""
+    """A request with all that it continues, and its part to store. `told` is its conversation's name, if known."""
 
     body: Body
     told: str | None = None
@@ -46,14 +46,14 @@ class Continuation:
     previous: str = ""
     conversation: str = ""
     instructions: object = None
-    """The client's own, before memory stood beside them."""
+    """The client's own, before memory was added."""
     is_kept: bool = False
     is_changed: bool = False
-    """Whether the request differs from the one that came."""
+    """True if the request differs from the one that came."""
 
     @property
     def is_continuing(self) -> bool:
-        """Tell whether the request means more than what stands in it."""
+        """Return whether the request refers to more than its own contents."""
         return bool(self.previous or self.conversation)
 
 
@@ -201,5 +201,5 @@ def _word(name: str) -> str:
 
 
 def _is_replayed(item: Fields) -> bool:
-    """Tell whether an item is taken back by a server that does not keep it: reasoning is only with its content."""
+    """Return whether a server that does not keep an item accepts it again: reasoning only with its content."""
     return text(item, "type") != "reasoning" or bool(item.get("encrypted_content") or item.get("content"))

@@ -25,7 +25,7 @@ _BAD_PAGE: Final = Refusal(
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """What is asked of one response."""
+    """Request for one response."""
 
     name: str
     method: str
@@ -82,7 +82,7 @@ def _items(stored: StoredResponse) -> list[Fields]:
 
 
 def _page(items: list[Fields], query: dict[str, str]) -> Fields:
-    """Return the page of items that a query asks for, the last first unless told. Raises Refused."""
+    """Return the page of items that a query asks for, the last first by default. Raises Refused."""
     limit, order, after = query.get("limit", "20"), query.get("order", "desc"), query.get("after")
     if order not in {"asc", "desc"} or not re.fullmatch(r"[0-9]{1,3}", limit):
         raise Refused(_BAD_PAGE)

@@ -19,7 +19,7 @@ _PRINTABLE: Final = re.compile(r"[!-~]{1,4096}")
 
 
 class Placement(StrEnum):
-    """Where the block stands in a request."""
+    """Placement of the block in a request."""
 
     TAIL = "tail"
     """Behind the words of the last user message: all before it stays a prefix that the provider has cached."""
@@ -30,7 +30,7 @@ class Placement(StrEnum):
 
 
 class MemoryUse(StrEnum):
-    """How memory takes part in a call."""
+    """Part of memory in a call."""
 
     ON = "on"
     READ = "read"
@@ -61,7 +61,7 @@ class Upstream:
 
 @dataclass(frozen=True, slots=True)
 class ProxySettings:
-    """How a proxy stands. Whoever reaches it without a space of its own has `space`."""
+    """Settings of a proxy. A caller without its own space has `space`."""
 
     upstreams: tuple[Upstream, ...]
     placement: Placement = Placement.TAIL
@@ -69,20 +69,20 @@ class ProxySettings:
     space: str = "default"
     max_chars: int = limits.BLOCK_CHARS
     partial: bool = False
-    """Whether an answer that its length or a filter ended is kept too."""
+    """True if an answer that its length or a filter ended is stored too."""
     stateful: bool = True
-    """Whether responses are kept here, so that `previous_response_id` works with every upstream."""
+    """True if responses are stored here, so that `previous_response_id` works with every upstream."""
     finish: bool = False
-    """Whether an answer is read to its end, and kept, if its client leaves."""
+    """True if an answer is read to its end, and stored, if its client leaves."""
     resend: bool = False
-    """Whether a request is sent once more without sealed reasoning that its server cannot read. What is continued from
-    kept responses always is: the client could not take it out."""
+    """True if a request is sent once more without sealed reasoning that its server cannot read. One that continues
+    a stored response always is: the client could not remove it."""
     audit: bool = False
-    """Whether the last blocks that went to a model are kept to be looked at."""
+    """True if the last blocks that went to a model are stored for inspection."""
     trusted_peers: tuple[str, ...] = ()
     """Addresses and networks whose headers say for which user they ask."""
     hosts: frozenset[str] | None = None
-    """Host names that requests may name; None: whoever mounts the proxy looks at them."""
+    """Host names that requests may name; None: the mounting server checks them."""
     silence_s: float = limits.SILENCE_S
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ class ProxySettings:
             raise InvalidInput(field="upstream", problem=problem)
 
     def is_trusted(self, address: str | None, /) -> bool:
-        """Tell whether the headers of a peer at `address` say for which user it asks."""
+        """Return whether the headers of a peer at `address` may name its user."""
         try:
             peer = ipaddress.ip_address(address or "")
         except ValueError:

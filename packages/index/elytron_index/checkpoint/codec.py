@@ -38,7 +38,7 @@ FORMAT = 14
 _MAGIC: Final = b"ELYX"
 _HEADER = struct.Struct("<4sHHII8s16sQQ")
 HEAD_BYTES: Final = _HEADER.size
-"""How many bytes of a checkpoint say how long it is."""
+"""Number of bytes of a checkpoint's length field."""
 _ALIGNED = 64
 _PIECE = 1 << 20
 _SEGMENT: Final = (("codes", "<i4"), ("starts", "<i8"), ("rows", "<i4"), ("counts", "|u1"))
@@ -91,9 +91,9 @@ def size_of(head: Bytes, labels: str, /) -> int:
 
 
 def load(data: Bytes, analyser: Analyser, labels: str, /) -> tuple[State, int] | None:
-    """Return the state and watermark of a checkpoint; None where it is damaged or of other versions.
+    """Return the state and watermark of a checkpoint; None if it is damaged or of other versions.
 
-    The state reads `data` in place: nobody may change it.
+    The state reads `data` in place: it must not change.
     """
     if len(data) < HEAD_BYTES or len(data) != size_of(data, labels):
         return None
@@ -131,7 +131,7 @@ def load(data: Bytes, analyser: Analyser, labels: str, /) -> tuple[State, int] |
 
 
 class _Array(NamedTuple):
-    """An array that lies in one or several parts, as it is stored."""
+    """An array in one or several parts, as it is stored."""
 
     dtype: str
     parts: Sequence[NDArray[Any]]
@@ -146,7 +146,7 @@ class _Array(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """How long its pieces are together."""
+        """Length of its pieces together."""
         return -(-sum(part.nbytes for part in self.parts) // _ALIGNED) * _ALIGNED
 
     def pieces(self) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from elytron_index.checkpoint import codec
 from elytron_index.checkpoint.codec import HEAD_BYTES, Bytes
 
 MAPPED = 128 * 1024
-"""From this size on bytes lie in a map of their own, not in what the allocator keeps for whoever comes next."""
+"""Size from which on bytes are in a separate map, not in memory that the allocator keeps for later."""
 FETCHED = 16 * 1024 * 1024
 """From this size on a thread fetches half of the memory while the first pieces are laid in the other."""
 
@@ -58,14 +58,14 @@ class Arriving:
 
 
 def room(size: int, /) -> bytearray | mmap.mmap:
-    """Return memory for `size` bytes, all zero; a large one goes back to the system when nobody reads it any more."""
+    """Return memory for `size` bytes, all zero; a large one goes back to the system when its last reader is gone."""
     if size < MAPPED:
         return bytearray(size)
     if sys.platform == "win32":
         return mmap.mmap(-1, size)
     found = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if sys.platform == "linux":
-        # All of it will be written: pages of 2 MiB, where it has room for them, take a ninth of the time to come by.
+        # All of it will be written: pages of 2 MiB, if it has room for them, take a ninth of the time to get.
         with suppress(OSError):
             found.madvise(mmap.MADV_HUGEPAGE)
     return found

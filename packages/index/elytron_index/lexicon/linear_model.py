@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from elytron_index.lexicon.text_vectors import DIMENSIONS, TextVectors
 
 TOKENS_MAX: Final = 64
-"""So many tokens of a text are read; the rest of it says nothing."""
+"""Number of tokens of a text that are read; the rest is ignored."""
 _TOKEN: Final = re.compile(r"[^\W\d_㐀-鿿]+(?:'[^\W\d_㐀-鿿]+)*|\d+|[㐀-鿿]|[?!.,:;？！。，：；\n]")
 _MARKS: Final = str.maketrans("’？！。，：；\n", "'?!.,:;.")
 _START, _END = "^", "$"
@@ -34,7 +34,7 @@ _ENDING_CHARS: Final = 2
 
 
 class Features(NamedTuple):
-    """What a model reads of a text."""
+    """Features of a text for a model."""
 
     hashed: NDArray[np.int64]
     """The hash of each n-gram, as often as it is there, before it is cut to the buckets of a model."""
@@ -77,7 +77,7 @@ def _neighbours(tokens: Sequence[str], mark: str) -> list[int]:
 
 
 def _ending(token: str) -> str:
-    """Return what stands for a rare word: its last two letters; one mark for all characters of Chinese."""
+    """Return the feature of a rare word: its last two letters; one mark for all characters of Chinese."""
     return f"-{token[-_ENDING_CHARS:]}" if token.isascii() else "-"
 
 

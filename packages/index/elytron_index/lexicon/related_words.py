@@ -1,7 +1,7 @@
-"""Which words are alike in meaning: a table of English stems, each with its likest others, read when first asked for.
+"""Words that are alike in meaning: a table of English stems, each with its likest others, read at first use.
 
 It was made once from a sentence encoder's vectors of single words (see kin.txt) and does the small part of a model's
-work that needs none: "pet" reaches "dog", "injured" reaches "ankle". What a word's kin is worth is decided by weights.
+work that needs none: "pet" reaches "dog", "injured" reaches "ankle". Weights decide what related words count.
 """
 
 from collections.abc import Mapping
@@ -33,12 +33,12 @@ def of(term: str, /) -> Mapping[str, float]:
 
 
 def knows(term: str, /) -> bool:
-    """Tell whether `term` is a stem of the table."""
+    """Return whether `term` is a stem of the table."""
     return term in _table().places
 
 
 class _Table:
-    """The arrays of the file, and where each word stands in them."""
+    """The arrays of the file, and the place of each word in them."""
 
     def __init__(self) -> None:
         with files("elytron_index").joinpath("kin.npz").open("rb") as file, np.load(file) as arrays:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 TERM_BYTES = 160
 """About what a term takes in the dictionary."""
 _FEW = 64
-"""So many terms are looked up one by one: those that are not there are remembered."""
+"""Number of terms that are looked up one by one: missing ones are remembered."""
 _MISSED_MOST = 1_024
-"""So many terms that are not there are remembered, at the most."""
+"""Largest number of missing terms that are remembered."""
 _CODEC = ("utf-8", "surrogatepass")
 
 
@@ -37,7 +37,7 @@ class KeptTerms(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many terms they are."""
+        """Number of terms."""
         return len(self.bounds) - 1
 
     def terms(self) -> list[str]:

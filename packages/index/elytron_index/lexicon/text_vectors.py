@@ -22,11 +22,11 @@ Integers = NDArray[np.integer[Any]]
 
 FILE: Final = "text_vectors.bin"
 DIMENSIONS: Final = 128
-"""So many numbers are a text's vector."""
+"""Number of a text vector's components."""
 WORD_CHARS: Final = 32
 """A longer run of letters is no word and has no tokens."""
 CONTINUATION: Final = "##"
-"""What a token that continues a word begins with."""
+"""Prefix of a token that continues a word."""
 _TOKEN: Final = re.compile(r"[a-z]+|[?!.,]")
 _WORD: Final = re.compile(r"[a-z]+")
 _FULL: Final = 127
@@ -59,7 +59,7 @@ class Vocabulary:
         return found
 
     def share(self, text: str, /) -> float:
-        """Return the share of the letters and figures of `text` that stand in tokens; 0 of none."""
+        """Return the share of the letters and figures of `text` that are in tokens; 0 without any."""
         known = sum(map(len, filter(self.rows, _WORD.findall(text.casefold()))))
         return known / max(sum(map(str.isalnum, text)), 1)
 

@@ -10,7 +10,7 @@ MOST_CHARS: Final = 20
 
 
 def near(term: str, among: Callable[[Iterable[str]], Iterable[str]], /) -> tuple[str, ...]:
-    """Return the known terms one slip away from `term`, a word of plain letters, in order; `among` tells which are."""
+    """Return the known terms one slip away from `term`, a word of plain letters, in order; `among` selects."""
     if not LEAST_CHARS <= len(term) <= MOST_CHARS or not (term.isascii() and term.isalpha()):
         return ()
     return tuple(sorted({*among(_slips(term))} - {term}))

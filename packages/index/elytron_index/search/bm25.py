@@ -27,9 +27,9 @@ Rows = NDArray[np.int64]
 Integers = NDArray[np.integer[Any]]
 
 _KIN_POSTINGS: Final = 1 << 15
-"""So many rows of a word and its kin are joined; in a space that holds more, the word speaks for itself."""
+"""Number of rows of a word and its related words that are joined; with more, the word alone counts."""
 _TABLE: Final = 1 << 18
-"""So many numbers has a table of terms and rows at the most; beyond that only rows that matter have a place in it."""
+"""Largest size of a table of terms and rows; beyond that only rows that matter have a place in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +42,19 @@ class Terms:
 
 
 class Held(NamedTuple):
-    """Which rows hold which of some terms, by term, and how much of it: kin counts a share, the term itself in full."""
+    """Rows of some terms, by term, with counts: a related word counts a share, the term itself in full."""
 
     terms: NDArray[np.int64]
     rows: Integers
     counts: Floats
     exact: Mask | None
-    """Where the term itself is there, or what it is most likely a slip of; None where it is everywhere."""
+    """Rows with the term itself, or the word that it is most likely a slip of; None if all have it."""
     idf: Floats
     """Of each term."""
 
 
 class Spread(NamedTuple):
-    """What each unit of a pool holds of the query, term by term."""
+    """Terms of the query in each unit of a pool."""
 
     window: Floats
     matched: Floats
@@ -63,7 +63,7 @@ class Spread(NamedTuple):
 
 
 class Local(NamedTuple):
-    """What the query's terms say of a pool: `body` of all its lines, the others of the first, the units themselves."""
+    """Text scores of a pool: `body` of all its lines, the others of the first, the units themselves."""
 
     body: Floats
     title: Floats
@@ -77,7 +77,7 @@ class Local(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What the query's terms say of every row: a dense score per field, None where no row has any."""
+    """Text scores of every row: a dense score per field, None if no row has any."""
 
     state: State
     query: IndexQuery
@@ -85,7 +85,7 @@ class Texts:
     title: Floats | None
     name: Floats | None
     words: int
-    """So many of the terms held are words, those after them names."""
+    """Number of the terms that are words; those after them are names."""
     held: Held
     others: Rows
     """Rows with a term in a title."""
@@ -139,7 +139,7 @@ class Texts:
         table, lines = _table(size, held, words, lines)
         together = table.take(lines, axis=1)
         total = np.add.reduce(together, axis=1)
-        # Where nothing is counted in part, one of them holds a term as soon as all together do.
+        # If nothing is counted in part, one of them has a term as soon as all together do.
         most = total if held.exact is None else np.maximum.reduce(together, axis=1)
         k1, rarity = self.query.body.k1, held.idf[:words, None]
         gains = total / (total + window_norm(self.state, self.query, around))
@@ -159,7 +159,7 @@ def at(scores: Floats | None, rows: Integers, /) -> Floats:
 
 
 def terms_of(state: State, text: str, /) -> Terms:
-    """Return the terms that `text` asks for, with the speakers' names told apart."""
+    """Return the terms that `text` asks for, with the speakers' names separate."""
     every = tuple(state.analyser.query_terms(text))
     names = tuple(term for term in every if _is_name(state, term))
     return Terms(every, tuple(term for term in every if term not in names) if names else every, names)
@@ -195,7 +195,7 @@ def window_norm(state: State, query: IndexQuery, around: Around, /) -> Floats:
 
 
 def kin_of(state: State, word: str, weight: float, /) -> Mapping[str, float]:
-    """Return the kin of `word` that nobody here is called, each with the share it counts."""
+    """Return the related words of `word` that are not names here, each with the share it counts."""
     kindred = related_words.of(word) if weight else None
     if not kindred:
         return {}
@@ -242,7 +242,7 @@ def _find(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) ->
 
 
 def _part(found: Found, first: int, terms: int, start: int, end: int) -> Found:
-    """Return what was found of `terms` terms from the `first` on, which stands from `start` to `end`."""
+    """Return the matches of `terms` terms from the `first` on, from `start` to `end`."""
     if not first and end == len(found.rows):
         return Found(found.terms, found.rows, found.counts, found.counts_of[:terms])
     return Found(
@@ -271,7 +271,7 @@ def _with_kin(state: State, found: Found, related: Sequence[Mapping[str, float]]
 
 
 def shares(holders: Sequence[int], others: Iterable[float], /) -> list[float]:
-    """Return what a word and its kin count, where so many hold each: kin is left out once there are too many."""
+    """Return the counts of a word and its related words: these are left out if there are too many."""
     if sum(holders) <= _KIN_POSTINGS:
         return [1.0, *others]
     return [

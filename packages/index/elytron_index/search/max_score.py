@@ -1,7 +1,7 @@
 """The text side of a search in a large space: frequent words are only looked up where rarer ones leave a doubt.
 
-What a word can bring a unit at the most is known before its postings are read. As soon as the best so far are beyond
-what all words that are left can bring together, a unit that holds none of the others cannot be among them. Answers are
+The largest gain of a word is known before its postings are read. As soon as the best so far are beyond
+the sum of all remaining words' gains, a unit without any of the others cannot be among them. Answers are
 those of `elytron_index.search.bm25`, number by number.
 """
 
@@ -39,7 +39,7 @@ class Holding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Gains:
-    """What holding a term brings in one field: BM25 with the field's parameters, times what the field counts."""
+    """Gain of a term in one field: BM25 with the field's parameters, times the field's weight."""
 
     lengths: NDArray[np.int32]
     average: float
@@ -53,7 +53,7 @@ class _Gains:
         return (idf * (k1 + 1.0)) * (counts / (counts + norm))
 
     def most(self, idf: float, count: float, /) -> float:
-        """Return what nobody's gain is above, for up to `count` times the term."""
+        """Return the upper bound of the gain of up to `count` times the term."""
         k1, b = self.parameters.k1, self.parameters.b
         return self.weight * idf * (k1 + 1.0) * (count / (count + k1 * (1.0 - b)))
 
@@ -69,14 +69,14 @@ class Word:
 
     @property
     def most(self) -> float:
-        """What nobody gains more than by holding it."""
+        """Upper bound of the gain of a term."""
         count = float(self.table.most) if self.table is not None else 0.0
         for run in self._behind():
             count = max(count, float(run.counts.max()))
         return self.gains.most(self.idf, count) if count else 0.0
 
     def at(self, rows: Integers, /) -> tuple[Floats, Floats]:
-        """Return how much of it each of `rows` (ascending) holds, and 1 where that is the word itself."""
+        """Return the count of it in each of `rows` (ascending), and 1 if that is the word itself."""
         found, exact = np.zeros((2, len(rows)))
         known = 0
         if self.table is not None:
@@ -107,7 +107,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Skipping:
-    """What the query's terms say of every row, computed for those rows that are asked about."""
+    """Text scores of every row, computed for the requested rows."""
 
     state: State
     query: IndexQuery
@@ -213,7 +213,7 @@ class Skipping:
 
 
 def serves(state: State, query: IndexQuery, /) -> bool:
-    """Tell whether skipping pays in this space and holds with these weights: no word may bring less than nothing."""
+    """Return whether skipping pays in this space and is valid with these weights: no word may have a negative gain."""
     weights = query.weights
     return state.columns.size >= LARGE and min(weights.title, weights.name) > 0.0
 

@@ -35,7 +35,7 @@ _HEEDED_FURTHER: Final = 0.5
 
 
 def dates(spans: Sequence[Span], at: NDArray[np.int64], /) -> Floats:
-    """Return how near each moment is to a time that is spoken of; 0 where it is unknown."""
+    """Return the nearness of each moment to a mentioned time; 0 if it is unknown."""
     worth = np.zeros(len(at))
     for span in spans:
         within = ((at >= span.start) & (at < span.end)).astype(np.float64)
@@ -69,7 +69,7 @@ def heeded(columns: Columns, heeds: Trait, pool: Rows, coverage: Floats, /) -> F
 
 
 def in_talks_of(named: Mask, threads: NDArray[np.int32], /) -> Mask:
-    """Return which of the units of `threads` stand in a talk in which one of the `named` has a say."""
+    """Return for the units of `threads` whether one of the `named` takes part in their talk."""
     talks = np.zeros(int(threads.max()) + 1, np.bool_)
     talks[threads[named]] = True
     return talks.take(threads)
@@ -87,7 +87,7 @@ def foremost(columns: Columns, pool: Rows, score: Floats, standing: Floats, /) -
 
 
 def owned(state: State, owner: Owner, pool: Rows, /) -> Mask | None:
-    """Return which units' words are the owner's; None where no assistant speaks in the whole space."""
+    """Return which units' words are the owner's; None if no assistant speaks in the whole space."""
     assistants = state.assistants()
     if assistants is None:
         return None

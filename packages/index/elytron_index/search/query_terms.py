@@ -1,4 +1,4 @@
-"""What a query's words say of a space, read once for all planes that are asked the same."""
+"""Text scores of a query in a space, read once for all planes with the same query."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from elytron_index.structures.state import State
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The terms of a query, and what they say of every row whatever the filters."""
+    """The terms of a query, and their scores of every row without filters."""
 
     asked: tuple[object, ...]
     terms: Terms
@@ -34,16 +34,16 @@ class Read:
 
 
 class Reading:
-    """What the words of the last query say, kept for the next, since a recall asks of one plane after the other.
+    """Scores of the last query's words, kept for the next, since a recall asks for one plane after the other.
 
-    It stands beside the state that it is of and not in it, so that a state is gone with the last one who holds it.
+    It is stored beside its state and not in it, so that a state is freed with its last holder.
     """
 
     def __init__(self) -> None:
         self._kept: Read | None = None
 
     def of(self, state: State, query: IndexQuery, /) -> Read:
-        """Return what the words of `query` say of `state`, which nobody has changed since this was made or forgot."""
+        """Return the scores of the words of `query` in `state`, which is unchanged since this was made or cleared."""
         is_large = max_score.serves(state, query)
         asked = (is_large, query.text, query.weights, query.body, query.title)
         kept = self._kept

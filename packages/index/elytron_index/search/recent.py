@@ -1,4 +1,4 @@
-"""The last units that say something of a kind, whatever they are about."""
+"""The last units with a trait, about any subject."""
 
 import numpy as np
 
@@ -15,9 +15,9 @@ def latest(
 ) -> tuple[UnitView, ...]:
     """Return up to `limit` units with one of `traits`, latest first, those of assistants left out.
 
-    Of less than `least_trust` there is none, however many there are: nobody's word pushes a trusted one out.
+    Units below `least_trust` are left out, in any number: an untrusted one never pushes a trusted one out.
 
-    Nothing where several speak and none of them is an assistant.
+    Nothing if several speak and none of them is an assistant.
     """
     seen = state.sights.of(filters).mask
     excluded = filter_masks.excluded_rows(filters.exclude, state.rows_of)

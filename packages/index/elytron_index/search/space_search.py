@@ -33,7 +33,7 @@ _POOL_TIMES: Final = 4
 """Text, neighbourhood and vector each bring this many units, or this many times the limit, to be weighed in full."""
 
 _STANDING: Final = 64
-"""So many units, the last that came, are weighed for what they say is to hold, whatever they are about."""
+"""Number of latest units that are weighed for standing statements, about any subject."""
 
 _new: Callable[..., Any] = tuple[Any, ...].__new__
 _one: Callable[[list[float]], Signals[float]] = partial(_new, Signals)
@@ -66,7 +66,7 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
     _weigh(state, query, signals, local, around, pool=pool, near=near, shares=shares, text=text)
     signals.text_vectors[:] = like.at(pool)
     trust = _Trust.of(query.weights, sight.count, signals.context, like.share, is_encoded=near is not None)
-    # Rounded, so that what is equal but for the order of sums stands by its time.
+    # Rounded, so that scores that differ only by the order of sums are ordered by time.
     score = np.round(_score(state, query, pool, signals, text, trust=trust), 9)
     highs, lows = map(_one, map(np.ndarray.tolist, _extremes(table)))
     chosen = best(state, pool, score, query.limit)
@@ -131,7 +131,7 @@ def _pool(
 
 
 def _speakers(state: State, terms: Terms) -> tuple[Floats | None, tuple[str, ...]]:
-    """Return the share of each speaker's name that the query holds (None: of nobody's), and who is named in full."""
+    """Return the share of each speaker's name in the query (None: no name), and who is named in full."""
     if not terms.names:
         return None, ()
     shares = np.zeros(len(state.names.speaker))
@@ -202,10 +202,10 @@ def _weigh_neighbours(
 
 
 class _Trust(NamedTuple):
-    """How far a query's words, and its likeness, are to be trusted; 1 in full."""
+    """Trust in a query's words, and in its likeness; 1 in full."""
 
     is_encoded: bool
-    """Whether an encoder tells what units are like."""
+    """True if an encoder gives the likeness of units."""
     known: float
     """Few units tell little of how rare a word is, but what text vectors do not know, words alone can tell."""
     worded: float
@@ -247,7 +247,7 @@ def _score(
         meant = (above + near * s.vector_near) / span
         score += vector * (meant + (weights.session / span) * s.vector_session)
         matters = np.maximum(matters, meant) if vector else matters
-    # What a text is like says little for one that has little to do with the query.
+    # A text's traits say little if it has little to do with the query.
     matters = np.sqrt(np.minimum(np.maximum(matters, 0.0), 1.0))
     like = weights.informative * s.informative + weights.told * s.told
     score += trust.known * matters * (like + weights.fits * s.fits if query.fits else like)

@@ -1,4 +1,4 @@
-"""How like each unit's text is to a query by the text vectors that ship: one scan of whole numbers.
+"""Likeness of each unit's text to a query by the text vectors that ship: one scan of whole numbers.
 
 All sums are of whole numbers, so that a likeness depends on the two texts alone.
 """
@@ -26,7 +26,7 @@ class TextLikeness:
         asked = encode(table.vector(text)[None])[0]
         asked_length = length(asked)
         self.share = table.vocabulary.share(text) if asked_length else 0.0
-        """How much of the query the table knows."""
+        """Share of the query that the table knows."""
         self._cosines = np.zeros(columns.size, np.float32)
         if asked_length:
             found = np.zeros(columns.size, dots_type(DIMENSIONS))

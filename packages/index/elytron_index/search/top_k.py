@@ -51,7 +51,7 @@ def _best_of_equals(state: State, pool: Rows, score: Floats, limit: int) -> Rows
     keys = (-score[chosen], -columns.at[rows], -columns.order[rows], np.arange(len(rows)))
     ordered: list[tuple[float, int, int, int]] = sorted(zip(*(key.tolist() for key in keys), strict=True))
     if any(former[:3] == latter[:3] for former, latter in pairwise(ordered)):
-        # Only what is equal so far is told apart by its ref.
+        # Only equal ones are ordered by their ref.
         refs, parts = state.refs.of(rows), whole_numbers(columns.part[rows])
         ordered.sort(key=lambda key: (*key[:3], refs[key[3]], parts[key[3]]))
     return chosen[[key[3] for key in ordered[:limit]]]
@@ -60,7 +60,7 @@ def _best_of_equals(state: State, pool: Rows, score: Floats, limit: int) -> Rows
 def best_three(values: Floats, threads: Lines, sizes: Lines, /) -> Floats:
     """Return for each line of `values`, one a unit, the mean of its thread's three best, none below 0.
 
-    `sizes` is how many units its thread has, at most 3. A unit without a thread stands for itself.
+    `sizes` is how many units its thread has, at most 3. A unit without a thread is alone.
     """
     if not values.shape[1]:
         return values
@@ -85,7 +85,7 @@ def best_three(values: Floats, threads: Lines, sizes: Lines, /) -> Floats:
 def edge(values: Floats, wanted: int, /) -> float:
     """Return the `wanted`-th highest of `values`, of which there are more."""
     if len(values) >= _MANY:
-        # What a sample takes for the upper end is where they stand, or else all are looked at.
+        # A sample estimates the upper end; if it is wrong, all are read.
         sample = np.sort(values[:: len(values) // _SAMPLED])
         likely = values[values >= sample[-max(1, len(sample) * 4 * wanted // len(values))]]
         if len(likely) >= wanted:

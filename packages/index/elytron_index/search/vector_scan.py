@@ -1,6 +1,6 @@
-"""How near each unit's vector is to a query's: one scan of rough cosines, made exact where it matters.
+"""Nearness of each unit's vector to a query's: one scan of rough cosines, made exact for those that matter.
 
-In a small space a rough cosine is made of every number that the scan left. In a large one this is done only for rows
+In a small space a rough cosine is refined by all numbers that the scan left. In a large one this is done only for rows
 that can be among the nearest or the lowest, and for those beside them, so that it costs little more than the scan.
 """
 
@@ -22,7 +22,7 @@ Rows = NDArray[np.int64]
 _ROUGH: Final = 0.03
 """Two cosines that are further apart than this, roughly, are so exactly."""
 _LOWEST: Final = 256
-"""So many of the roughly lowest cosines, at the most, are made exact to find the lowest."""
+"""Largest number of the roughly lowest cosines that are made exact to find the lowest."""
 _SLACK: Final = 1e-6
 """More than a product in single precision is off by, as a share."""
 LARGE: Final = 1 << 14
@@ -52,7 +52,7 @@ class SmallNearness:
     def above(self, around: Around, /) -> Floats:
         """Return for each row of `around` the cosine above the lowest: exactly for those of its first line, the pool.
 
-        It is 0 where there is nothing to compare.
+        It is 0 if there is nothing to compare.
         """
         pool = around.lines[0]
         above = self._measured.rough - self.lowest
@@ -106,7 +106,7 @@ class LargeNearness:
     def above(self, around: Around, /) -> Floats:
         """Return for each row of `around` the cosine above the lowest: exactly for those of its first line, the pool.
 
-        It is 0 where there is nothing to compare.
+        It is 0 if there is nothing to compare.
         """
         pool, lines = around.lines[0], around.lines
         exact = np.maximum(self._kept.exact(self._asked, pool) - self.lowest, 0.0)
@@ -144,7 +144,7 @@ Nearness = SmallNearness | LargeNearness
 
 
 def nearness(state: State, query: IndexQuery, sight: Sight, /) -> Nearness | None:
-    """Return how near the units in `sight` are to the vector of `query`; None where there is nothing to compare."""
+    """Return the nearness of the units in `sight` to the vector of `query`; None if there is nothing to compare."""
     if query.vector is None:
         return None
     model = query.vector[0]

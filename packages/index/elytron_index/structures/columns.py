@@ -1,6 +1,6 @@
 """The attributes of every unit as columns: one growable array per attribute, one row per unit.
 
-Row 0 is nobody: dead, without neighbours, the place where absent links point.
+Row 0 is no unit: dead, without neighbours, the target of absent links.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ DTYPES: Final[dict[str, str]] = {
 }  # fmt: skip
 """Every column that a unit brings, in the order in which `append` takes the values."""
 _ROW_BYTES: Final = sum(np.dtype(dtype).itemsize for dtype in (*DTYPES.values(), np.int32, np.int32, np.bool_))
-"""What a row takes in all columns, with those beside it and whether it is alive."""
+"""Bytes of a row in all columns, with its neighbours and its live mark."""
 
 
 def whole_numbers(values: NDArray[np.integer[Any]], /) -> list[int]:
@@ -132,7 +132,7 @@ class Columns:
 
     @property
     def count(self) -> int:
-        """How many units are alive."""
+        """Number of live units."""
         return self.size - 1 - self.dead
 
     @property

@@ -19,7 +19,7 @@ NAMED: Final = ("plane", "speaker", "role", "thread", "scope", "tags")
 
 
 class Names:
-    """The interned words of a space: what the code columns stand for."""
+    """The interned words of a space: the values of the code columns."""
 
     def __init__(self) -> None:
         self.plane = Interner("")

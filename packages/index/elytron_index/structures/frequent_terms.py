@@ -1,6 +1,6 @@
-"""How often each row holds the most frequent terms, one byte a row: to look one up is one read.
+"""Counts of the most frequent terms in each row, one byte a row: a look-up is one read.
 
-A row's terms never change and rows are only added, so that a table stays true while the space grows; what came behind
+A row's terms never change and rows are only added, so that a table stays true while the space grows; a row behind
 its end is looked up in the postings.
 """
 
@@ -15,7 +15,7 @@ MOST_BYTES: Final = 1 << 26
 MOST_TABLES: Final = 64
 _LEAST: Final = 1 << 12
 _SHARE: Final = 32
-"""A term that one row in so many holds is frequent."""
+"""A term that one row in this many has is frequent."""
 
 
 class Run(NamedTuple):
@@ -26,7 +26,7 @@ class Run(NamedTuple):
 
 
 class Table(NamedTuple):
-    """How often each row holds a term, up to the table's end."""
+    """Counts of a term in each row, up to the table's end."""
 
     counts: NDArray[np.uint8]
     most: int
@@ -59,7 +59,7 @@ class Frequent:
         return table
 
     def clear(self) -> None:
-        """Forget all tables: rows or terms were numbered anew."""
+        """Drop all tables: rows or terms were renumbered."""
         self._tables.clear()
 
     @property

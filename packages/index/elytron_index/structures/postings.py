@@ -1,4 +1,4 @@
-"""Which units hold which term how often: immutable sorted segments and a small live list.
+"""Postings, the counts of terms in units: immutable sorted segments and a small live list.
 
 A posting is one 64-bit number: the term and its field (30 bits), the row (26), the count (8, stops at 255). Sorted
 numbers are a segment. Rows only grow, so that two segments merge by putting one's postings behind the other's.
@@ -40,7 +40,7 @@ class Field(IntEnum):
 
 
 def code_of(term: int, field: Field, /) -> int:
-    """Return the number under which `term` stands in `field`."""
+    """Return the number of `term` in `field`."""
     return term << 1 | field
 
 
@@ -80,7 +80,7 @@ class Found(NamedTuple):
     rows: Numbers
     counts: NDArray[np.uint8]
     counts_of: list[int]
-    """How many of them belong to each term."""
+    """Number of them for each term."""
 
 
 _NOTHING: Final = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8))
@@ -114,7 +114,7 @@ class Postings:
         return total
 
     def _add_many(self, place: int, counts: Mapping[str, int], learnt: Learnt | None) -> int:
-        """Note the same of so many terms that arrays are the faster way."""
+        """Note the same of many terms, for which arrays are faster."""
         if learnt is None or learnt.vocabulary is not self.vocabulary:
             learnt = Learnt(self.vocabulary)
             learnt.add(counts)

@@ -1,7 +1,7 @@
-"""Which document each row belongs to, and which rows a document has.
+"""Documents of rows, and rows of documents.
 
-What came with a checkpoint stays as it was read: keys as bytes and one order over them, found by bisection, so that
-opening makes no object per document. What came since is in a list and a dictionary.
+Rows of a checkpoint stay as they were read: keys as bytes and one order over them, found by bisection, so that
+opening makes no object per document. Later ones are in a list and a dictionary.
 """
 
 from bisect import bisect_left

@@ -1,4 +1,4 @@
-"""An index as it stood at one moment, to be compacted or stored by another thread while the index itself goes on.
+"""An index at one moment, to be compacted or stored by another thread while the index itself goes on.
 
 It shares what never changes below its size (columns, postings, refs) and what is copied before it is written over
 (vectors). The rest is copied, which takes a few milliseconds for a hundred thousand units.

@@ -112,7 +112,7 @@ class State:
         return self.columns.dead > _OVERGROWN * (self.columns.count + _COMPACT_DEAD)
 
     def freeze(self) -> Frozen:
-        """Return everything as it stands, for another thread to work on."""
+        """Return the whole current state, for another thread to work on."""
         models = frozen_models(self.vectors.models.items())
         vocabulary, segments = self.postings.vocabulary.frozen(), list(self.postings.segments)
         return Frozen(
@@ -177,7 +177,7 @@ class State:
         return list(map(_place, zip(self.refs.of(rows), *numbers, strict=True)))
 
     def assistants(self) -> tuple[Mask, Mask] | None:
-        """Return which roles, and which speakers, by code, are an assistant's; None where nobody is."""
+        """Return the roles, and the speakers, by code, that are an assistant's; None if there are none."""
         names, (roles, speakers, some) = self.names, self._assistants
         if (len(roles), len(speakers)) != (len(names.role.values), len(names.speaker.values)):
             roles = np.array([role in _ASSISTANTS for role in names.role.values])
@@ -187,7 +187,7 @@ class State:
         return (roles, speakers) if some else None
 
     def sums(self) -> NDArray[np.float64]:
-        """Return an array of zeros, one for each row at least, to whoever puts the zeros back after writing to it."""
+        """Return an array of zeros, at least one for each row; its caller puts the zeros back after writing to it."""
         if len(self._sums) < self.columns.size:
             self._sums = np.zeros(len(self.columns.plane))
         return self._sums
@@ -197,7 +197,7 @@ class State:
         return self.refs.get(ref)
 
     def row_of(self, ref: Ref, part: int, /) -> int:
-        """Return the row of a unit, 0 where there is none."""
+        """Return the row of a unit, 0 if there is none."""
         return next((row for row in self.rows(ref) if self.columns.part[row] == part), 0)
 
     def unembedded(self, model: str, /) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """The vectors of a space, per model, and their cosines with a query's.
 
-A vector is kept as 16-bit whole numbers under a scale of its own, each split into a coarse and a fine byte. The coarse
+A vector is stored as 16-bit whole numbers under its own scale, each split into a coarse and a fine byte. The coarse
 bytes alone give a rough cosine for every row in one scan; with the fine ones it is exact to about 1e-5. All sums are of
-whole numbers, so that a cosine depends on the two vectors alone: not on where a row stands, nor on the library.
+whole numbers, so that a cosine depends on the two vectors alone: not on a row's place, nor on the library.
 """
 
 import math
@@ -30,13 +30,13 @@ _STEP = 256
 _FULL = 127 * _STEP
 _WORTH_COARSE, _WORTH_FINE = np.array(((_STEP * _STEP, _STEP), (_STEP, 1.0)))
 ROUGH_STEP = (_STEP / _FULL) ** 2
-"""What one is worth of two coarse bytes' product, under both peaks."""
+"""Weight of a product of two coarse bytes, under both peaks."""
 
 
 def unit_vector(data: bytes, /, *, field: str) -> Vector:
     """Return the little-endian float32 numbers of `data`, scaled to length 1.
 
-    Raises InvalidInput where there are none or too many, where one is no finite number, and where all are 0.
+    Raises InvalidInput if there are none or too many, if one is not finite, and if all are 0.
     """
     if not data or len(data) % 4 or len(data) > 4 * limits.VECTOR_DIMENSIONS:
         raise InvalidInput(field=field, problem=f"is not 1 to {limits.VECTOR_DIMENSIONS} float32 numbers")
@@ -168,15 +168,15 @@ class ModelVectors:
         return whole, scaled
 
     def scaled(self, rows: Integers, factor: float, /) -> NDArray[np.float32]:
-        """Return the peak of each of `rows` times `factor`; 0 where there is no vector."""
+        """Return the peak of each of `rows` times `factor`; 0 without a vector."""
         if len(self.peaks) > rows.max(initial=0):
             return self.peaks[rows] * factor
         return np.where(rows < len(self.peaks), self.peaks.take(rows, mode="clip") * factor, np.float32(0.0))
 
     def measure(self, vector: tuple[str, bytes], query: Coded, size: int, /, *, whole: int) -> Measured:
-        """Return the rough cosines of the first `size` rows, and the exact ones too where these are less than `whole`.
+        """Return the rough cosines of the first `size` rows, and the exact ones too if these are fewer than `whole`.
 
-        They are 0 where there is no vector.
+        They are 0 without a vector.
         """
         peaks = self.peaks[:size]
         if len(peaks) < size:
@@ -192,7 +192,7 @@ class ModelVectors:
         return Measured(vector, query, rough, exact)
 
     def exact(self, query: Coded, rows: Integers, /) -> Floats:
-        """Return the cosine of each of `rows`; 0 where there is no vector."""
+        """Return the cosine of each of `rows`; 0 without a vector."""
         if rows.max(initial=0) >= len(self.peaks):
             found = np.zeros(len(rows))
             known = np.flatnonzero(rows < len(self.peaks))

@@ -1,4 +1,4 @@
-"""Who may be seen under a search's filters, and who stands beside whom then: looked up once, good until a change.
+"""Cache of the rows that match a filter, and of each row's neighbours then: computed once, valid until a change.
 
 A search looks up the neighbours of the rows it weighs. When as many were looked up as there are, all are, and kept.
 """
@@ -21,16 +21,16 @@ Rows = NDArray[np.int64]
 Lines = NDArray[np.int32] | NDArray[np.int64]
 
 _TALK_MS: Final = 8 * 3_600_000
-"""What was said so much earlier or later lends nothing, even where it stands beside in its thread."""
+"""Distance in time from which on a neighbour in the thread lends nothing."""
 _THREAD_MOST: Final = 3
 _ASKS: Final = int(Trait.ASKS)
 _ENDS_ASKING: Final = int(Trait.ENDS_ASKING)
 
 _SIGHTS_KEPT: Final = 12
 _ROWS_KEPT: Final = 1 << 15
-"""In a larger space nobody's neighbours are kept: few of the rows are ever weighed."""
+"""In a larger space no neighbours are kept: few of the rows are ever weighed."""
 _PART_KEPT: Final = 4
-"""Nor where fewer than one in so many rows may be seen."""
+"""Nor if fewer than one in this many rows may be seen."""
 _ROW_BYTES: Final = 48
 _FOREVER: Final = sys.maxsize
 
@@ -44,24 +44,24 @@ class Around:
 
     numbers: Lines
     telling: NDArray[np.float32]
-    """How much the rows' texts tell, and how informative they are."""
+    """Degree to which the rows' texts state something, and how informative they are."""
 
     @property
     def lines(self) -> Lines:
         """The rows themselves, one before, one after, two before, two after.
 
-        0 stands for nobody, for those who may not be seen, and for those far off in time: they lend nothing.
+        0 is no row: for hidden ones, and for those far off in time, which lend nothing.
         """
         return self.numbers[:5]
 
     @property
     def thread_units(self) -> Lines:
-        """How many units their threads have, at most three; 1 without a thread."""
+        """Number of units in their threads, at most three; 1 without a thread."""
         return self.numbers[5]
 
     @property
     def terms(self) -> Lines:
-        """How many terms their texts have together."""
+        """Number of terms in their texts together."""
         return self.numbers[6]
 
     @property
@@ -79,12 +79,12 @@ class Around:
 
     def of(self, rows: Rows, /) -> "Around":
         """Return the same of some of the rows alone, where these are all."""
-        # NumPy takes by numbers of this size: narrower ones it would widen each time anew.
+        # NumPy takes by numbers of this size: narrower ones it would widen each time.
         return Around(self.numbers.take(rows, axis=1).astype(np.int64), self.telling.take(rows, axis=1))
 
 
 class Sight:
-    """What may be seen under some filters, from `since` on and before `until` where they name a moment."""
+    """Visible rows under some filters, from `since` on and before `until` if they name a moment."""
 
     __slots__ = ("_all", "_columns", "_compared", "_looked_up", "_sizes", "count", "mask", "since", "until")
 
@@ -109,7 +109,7 @@ class Sight:
         return _around(self._columns, self.mask, self._sizes, rows) if self._all is None else self._all.of(rows)
 
     def compared(self, model: str, kept: ModelVectors, /) -> Mask | None:
-        """Return the rows that can be compared by `model`, whose vectors are `kept`; None where there are none."""
+        """Return the rows that can be compared by `model`, whose vectors are `kept`; None if there are none."""
         if model not in self._compared:
             compared = kept.has(len(self.mask)) & self.mask
             self._compared[model] = compared if compared.any() else None

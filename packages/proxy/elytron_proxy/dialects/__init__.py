@@ -1,4 +1,4 @@
-"""The dialects of model APIs, as far as a proxy reads and changes their requests."""
+"""The dialects of model APIs: the parts of requests that a proxy reads and changes."""
 
 from elytron_proxy.dialects.chat import CHAT
 from elytron_proxy.dialects.dialect import PromptDialect, Refusal, Witness

@@ -14,7 +14,7 @@ _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
 
 
 def fenced(block: str, /) -> str:
-    """Return the block in its tag, whose version says what may stand in it."""
+    """Return the block in its tag, whose version defines its contents."""
     return f'<{TAG} version="1">\n{block.strip()}\n</{TAG}>'
 
 
@@ -59,9 +59,9 @@ def with_message(messages: list[object], at: int, block: str, /, *, kind: str, p
 
 
 def before_history(messages: list[object], block: str, /, *, kind: str, roles: Iterable[str]) -> list[object]:
-    """Return `messages` with the block before all that is no policy: in a user message that stands first there.
+    """Return `messages` with the block before all but the policy: in the first user message there.
 
-    Templates of many models refuse two user messages in a row, so it becomes one of its own only before an answer.
+    Templates of many models refuse two user messages in a row, so it becomes a separate one only before an answer.
     """
     policies = frozenset(roles)
     at = next((place for place, one in enumerate(messages) if text(fields(one), "role") not in policies), len(messages))

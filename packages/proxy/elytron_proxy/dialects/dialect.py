@@ -16,11 +16,11 @@ _HEAVY = frozenset({
     "arguments", "encrypted_content", "extra_content", "partial_json", "reasoning", "reasoning_content", "signature",
     "thinking", "usage",
 })  # fmt: skip
-"""What is left out of the copy of an answer."""
+"""Parts that are left out of the copy of an answer."""
 _DEPTH = 12
 """Below this nothing is read: no dialect has a text so deep."""
 _NAMES = ("type", "id", "name", "text")
-"""What is read of a block as it begins."""
+"""Fields that are read at the start of a block."""
 _BEGUN = (
     "id",
     "object",
@@ -32,12 +32,12 @@ _BEGUN = (
     "top_p",
     "metadata",
 )
-"""What is held of a response that began, to tell of its failure."""
+"""Fields of a started response, used to report its failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What a call is refused with. `code` is stable; no message repeats what was sent."""
+    """Refusal of a call. `code` is stable; no message repeats the request."""
 
     status: int
     code: str
@@ -46,13 +46,13 @@ class Refusal:
 
 @dataclass(slots=True)
 class Witness:
-    """What an answer says beside its events: the response that began, the one that ended, and the last number."""
+    """State of an answer beside its events: the started response, the ended one, and the last number."""
 
     begun: Fields = field(default_factory=dict[str, object])
     ended: Fields = field(default_factory=dict[str, object])
     number: int = -1
     seen: int = 0
-    """How many events there were."""
+    """Number of events."""
 
     def see(self, event: Fields, /) -> None:
         """Look at one event of the stream."""

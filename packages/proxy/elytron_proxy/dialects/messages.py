@@ -45,7 +45,7 @@ def _steps(body: Fields) -> Iterator[Step]:
         blocks = objects(message, "content")
         said = said_in(message.get("content"))
         if text(message, "role") == "user":
-            # What stands beside a tool's result is the host's word as often as a person's.
+            # Text beside a tool's result is the host's as often as a person's.
             if any(text(block, "type") == "tool_result" for block in blocks):
                 yield Step(StepKind.TOOL, at=at)
             elif said.strip():

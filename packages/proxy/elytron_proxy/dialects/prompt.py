@@ -31,7 +31,7 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What was said and what was answered, as text."""
+    """A person's message and the answer, as text."""
 
     said: str
     answered: str = ""
@@ -39,10 +39,10 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a request asks. `at` is the place of the last user message in the list of messages; -1: it is a text.
+    """Prompt of a request. `at` is the place of the last user message in the list of messages; -1: it is a text.
 
-    `is_open` tells whether that message still waits for its answer; `has_tools_used`, whether tools already took part
-    in it; `is_single`, whether one answer is asked for.
+    `is_open`: that message still waits for its answer; `has_tools_used`: tools already took part
+    in it; `is_single`: one answer is asked for.
     """
 
     said: str
@@ -54,11 +54,11 @@ class Prompt:
     tools: tuple[OfferedTool, ...] = ()
     is_single: bool = True
     continues: str = ""
-    """What the request itself says it continues, where it carries no messages of before."""
+    """The response that the request continues, if it has no earlier messages."""
 
 
 class StepKind(StrEnum):
-    """Who takes a step of a conversation."""
+    """Actor of a step of a conversation."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -78,9 +78,9 @@ class Step:
 def prompt_of(
     steps: Iterable[Step], /, *, tools: tuple[OfferedTool, ...] = (), is_single: bool = True
 ) -> Prompt | None:
-    """Return the prompt that `steps` come to; None where no person said anything.
+    """Return the prompt of `steps`; None if there is no person's message.
 
-    Of what a model said around calls of its tools, only what stands behind the last of them is its answer.
+    Of a model's text around calls of its tools, only the part behind the last of them is its answer.
     """
     earlier: list[Said] = []
     last: Step | None = None

@@ -34,7 +34,7 @@ _UP: Final = frozenset(
         "tracestate",
     }
 )
-"""What goes upstream. No credential is among them."""
+"""Headers that go upstream. No credential is among them."""
 _HOP: Final = frozenset(
     {
         "connection",
@@ -49,7 +49,7 @@ _HOP: Final = frozenset(
     }
 )
 _OURS: Final = frozenset({"date", "server", "set-cookie", "alt-svc", "strict-transport-security"})
-"""What an upstream says of its own connections and sessions."""
+"""Headers of an upstream's own connections and sessions."""
 _OWN: Final = "x-elytron-"
 _VERSION: Final = "2023-06-01"
 

@@ -41,7 +41,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Told:
-    """What the headers of an answer say of memory."""
+    """Headers of memory in an answer."""
 
     memory: str
     turn: str = ""
@@ -90,7 +90,7 @@ class Passage:
         self._send = send
         self._asked_at: float | None = time.perf_counter()
         self.is_left = False
-        """Whether the client left: nothing is sent any more."""
+        """True if the client left: nothing more is sent."""
 
     async def ask(self, asked: Asked, /, *, model: str) -> "httpx.Response":
         """Return the upstream's answer. Raises Refused."""

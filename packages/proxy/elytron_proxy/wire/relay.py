@@ -71,7 +71,7 @@ class EventGate:
         self._limit = limit
         self._held = bytearray()
         self.is_between = True
-        """Whether all that went on were whole events."""
+        """True if all that was relayed were whole events."""
 
     def feed(self, chunk: bytes, /) -> bytes:
         """Return what may go on."""
@@ -96,7 +96,7 @@ class EventGate:
 
 @dataclass(slots=True)
 class AnswerCopy:
-    """What a copy of an answer tells: its text, and how it ended. `is_too_long` if no evidence is made of it."""
+    """Contents of an answer's copy: its text, and its end. `is_too_long` if no evidence is made of it."""
 
     texts: list[str] = field(default_factory=list[str])
     chars: int = 0
@@ -105,7 +105,7 @@ class AnswerCopy:
     failed: FailureReason | None = None
     is_too_long: bool = False
     has_tools_used: bool = False
-    """Whether the provider used tools of its own, such as a search of the web."""
+    """True if the provider used its own tools, such as a web search."""
     witness: Witness = field(default_factory=Witness)
 
     @property
@@ -114,7 +114,7 @@ class AnswerCopy:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether the provider's own end marker was seen."""
+        """Return whether the provider's own end marker was seen."""
         return self.finished is not None
 
     def take(self, events: Iterable[ModelEvent], /) -> None:
@@ -185,7 +185,7 @@ class StreamRelay:
 
     @property
     def answer(self) -> AnswerCopy:
-        """Return what the copy told so far."""
+        """Return the contents of the copy so far."""
         return self._copy.answer
 
     def feed(self, chunk: bytes, /) -> bytes:
@@ -195,9 +195,9 @@ class StreamRelay:
         return self._gate.feed(clean)
 
     def end(self, refusal: Refusal, /, *, is_broken: bool) -> bytes | None:
-        """Return the last bytes; of a stream that was cut, the dialect's own error. None: no error can be told.
+        """Return the last bytes; of a stream that was cut, the dialect's own error. None: no error can be sent.
 
-        Half an event does not go on, for what follows it would be read as its other half.
+        Half an event is not relayed, for the following bytes would be read as its other half.
         """
         tail = self._mask.end()
         self._copy.feed(tail)

@@ -102,9 +102,9 @@ class Upstreams:
                     keepalive_expiry=limits.KEEPALIVE_S,
                 ),
                 follow_redirects=False,
-                # What runs on this machine is reached without the proxy that the environment names for the rest.
+                # Servers on this machine are reached without the environment's proxy.
                 trust_env=not _is_here(upstream.url),
-                # Where nothing is encrypted, the system's certificates need not be read.
+                # Without encryption the system's certificates need not be read.
                 verify=not upstream.url.startswith("http://"),
             )
             client.headers.pop("user-agent", None)
