@@ -41,6 +41,10 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
 
     `async with` (or `await`) gives a MemoryRuntime, `with` (or `.sync()`) a SyncMemoryRuntime; leaving the block closes
     it. Nothing is opened before.
+
+    Of the options of `open`: `profile` names the platform, whose hard limits then hold; without it a full server's do.
+    `budget` bounds what a model may cost a space in a day. `agent_skill_dirs` contain SKILL.md files that recall and
+    projection point to. With `projection_events` each projection leaves an entry in the journal.
     """
 
     def __init__(
