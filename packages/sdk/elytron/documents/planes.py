@@ -93,8 +93,9 @@ class Home(Generic[ValueT]):
     citations: Callable[[ValueT], tuple[str, ...]] = _empty
     """The turns and other references that a document rests on."""
     privacy: Callable[[ValueT], Privacy | None] = _none
+    """Who is shown a document; a private one only a caller that asks for it."""
     is_private: Callable[[ValueT], bool] = _no
-    """Whether a document is shown only to a caller who asks for private ones."""
+    """Whether a document of a plane that is read by id, and has no `privacy`, is a private one."""
     freshness: Callable[[ValueT, Instant], Freshness | None] = _none
 
     forgotten_at: Callable[[ValueT], Instant | None] | None = _forgotten_at
@@ -157,9 +158,9 @@ _DECLARED = (
          evidence=DerivedMemoryPlane.ARCHIVE_EVIDENCE),
     Home(Plane.RECORDS, records.RECORDS, records.ID_WORD, records.Record, reach=Reach.ASKED, is_of_space=True,
          title=lambda record: "/".join((*record.namespace, record.key)), text=lambda record: record.words,
-         privacy=lambda record: record.privacy, is_private=lambda record: record.privacy is Privacy.PRIVATE,
-         unhidden=record_versions.shown_again, expires_at=lambda record: record.expires_at,
-         namespace=lambda record: record.namespace, fields=lambda record: record.fields,
+         privacy=lambda record: record.privacy, expires_at=lambda record: record.expires_at,
+         unhidden=record_versions.shown_again, namespace=lambda record: record.namespace,
+         fields=lambda record: record.fields,
          index_text=lambda record: record.text, index_title=lambda record: record.key, is_embedded=True,
          public=public_record, succeeding=record_versions.succeeding,
          key=lambda space, record: space.record_key(record.namespace, record.key)),
@@ -192,6 +193,8 @@ PLANES: dict[str, Plane] = {
 """Which plane the memories of a collection belong to."""
 BROUGHT = {name: home for name, home in HOMES.items() if home.key is not None}
 """Those that mode `bootstrap` of an archive brings, beside turns, facts and skills."""
+WITH_PRIVACY = frozenset({Plane.LONG_TERM, *(home.plane for home in HOMES.values() if home.privacy is not _none)})
+"""The planes whose memories each have a privacy."""
 LINKED = {home.evidence: home for home in HOMES.values() if home.evidence is not None}
 """Those that are linked to the turns that they cite."""
 COLLECTION_OF_WORD = {home.word: collection for collection, home in HOMES.items()}

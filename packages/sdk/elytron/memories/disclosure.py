@@ -25,7 +25,7 @@ def is_private(memory: Memory, /) -> bool:
         case FactMemory(fact=fact):
             return fact.privacy is Privacy.PRIVATE
         case KeptMemory(home=home, value=value):
-            return home.is_private(value)
+            return home.privacy(value) is Privacy.PRIVATE or home.is_private(value)
         case _:
             return False
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, skill_hit, with_newer
 from elytron.documents.plane_documents import kept, text_of, title_of
+from elytron.documents.planes import ASKED, WITH_PRIVACY
 from elytron.embedding.embed_pass import nudge
 from elytron.indexing.search_result import Searched
 from elytron.indexing.units import home_of, namespace_tag
@@ -45,7 +46,6 @@ HELD_SCORE = 0.6
 """The least score of a text with a title that together hold all words of the query; less in proportion."""
 EXTRA = 16
 """Candidates beyond the limit, so that vanished ones leave no hole."""
-_WITH_PRIVACY = frozenset({Plane.LONG_TERM, Plane.RECORDS})
 
 
 class Gathered(NamedTuple):
@@ -276,7 +276,7 @@ def index_filters(
 
     `key` is the conversation that it is for, None where it cannot be trusted.
     """
-    if plane not in _WITH_PRIVACY and not filters.model_fields_set:
+    if plane not in WITH_PRIVACY and not filters.model_fields_set:
         return Filters(planes=(plane,), as_of=now)
     homes = (home_of(None), *((home_of(key),) if key is not None else ()))
     parts = (
@@ -289,7 +289,7 @@ def index_filters(
         ("authority", filters.authorities),
         ("confidence", filters.confidences),
         ("home", homes if plane is Plane.LONG_TERM else ()),
-        ("privacy", SHOWN if plane in _WITH_PRIVACY and not include_private else ()),
+        ("privacy", SHOWN if plane in WITH_PRIVACY and not include_private else ()),
     )
     return Filters(
         planes=(plane,),
@@ -315,7 +315,7 @@ def _wanted(plane: Plane, limit: int) -> int:
             return FACTS_SCORED
         case Plane.PROCEDURAL:
             return SKILLS_SCORED
-        case Plane.RECORDS:
+        case plane if plane in ASKED:
             return min(limit + EXTRA, limits.RECALL_MAX)
         case _:
             return KEPT_SCORED

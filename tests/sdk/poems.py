@@ -1,0 +1,20 @@
+"""Documents of the plane that `test_new_plane` adds to a copy of the packages: poems, each under its title."""
+
+from elytron_core.clock import Instant
+from elytron_core.model import Value
+from elytron_core.planes.knowledge.long_term import Privacy
+
+POEMS = "poems"
+ID_WORD = "poem"
+
+
+class Poem(Value):
+    """A poem of a conversation."""
+
+    title: str
+    text: str
+    privacy: Privacy = Privacy.PUBLIC
+    channel: str
+    conversation: str
+    updated_at: Instant
+    forgotten_at: Instant | None = None

@@ -1,0 +1,68 @@
+"""A new plane is a module and one line for each of its declarations, as `docs/adding-a-plane.md` says."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CORE, SDK = Path("core/elytron_core"), Path("sdk/elytron")
+HOME = """\
+    Home(Plane.POEM, poems.POEMS, poems.ID_WORD, poems.Poem, reach=Reach.RECALL, title=lambda poem: poem.title,
+         privacy=lambda poem: poem.privacy, key=lambda space, poem: space.tag("poem", poem.title),
+         public=lambda poem: poem if poem.privacy is Privacy.PUBLIC else None),
+"""
+LINES = (
+    (CORE / "contracts/knowledge/recall.py", '    TRANSCRIPT = "transcript"\n', '    POEM = "poem"\n'),
+    (CORE / "planes/space.py", "    Collection(SPACE),\n", '    Collection("poems"),\n'),
+    (
+        SDK / "documents/planes.py",
+        "from elytron_core.planes import tools\n",
+        "from elytron_core.planes.knowledge import poems\n",
+    ),
+    (
+        SDK / "documents/planes.py",
+        "_DECLARED = (\n",
+        HOME,
+    ),
+)
+"""Below `packages`: a file, a line that it has, and what is added after it."""
+
+
+def with_poems(packages: Path) -> None:
+    """Copy core and sdk to `packages`, with the plane of poems declared in them."""
+    for part in (CORE, SDK):
+        shutil.copytree(ROOT / "packages" / part, packages / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "tests/sdk/poems.py", packages / CORE / "planes/knowledge/poems.py")
+    for path, before, line in LINES:
+        text = (packages / path).read_text()
+        assert text.count(before) == 1
+        (packages / path).write_text(text.replace(before, before + line))
+
+
+def test_a_plane_of_one_declaration_is_stored_recalled_listed_got_exported_and_erased(tmp_path: Path) -> None:
+    with_poems(tmp_path)
+    places = [str(tmp_path / part.parent) for part in (CORE, SDK)]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests/sdk/poem_worker.py"), str(tmp_path)],
+        check=False,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert json.loads(done.stdout) == {
+        "got": ["poem", "Quince", "The quince is ripe in the north.", "mail", "c", "public"],
+        "listed": [["Quince"], ["Quince", "Secret"]],
+        "recalled": ["Quince"],
+        "history": ["added"],
+        "exported public": [1, 1],
+        "exported whole": [2, None],
+        "forgotten": [[], []],
+        "erased": [["Secret"], 1],
+        "got again": None,
+        "brought": [1, ["Quince"], ["Quince"]],
+        "restored": [2, ["Quince", "Secret"], ["Quince"]],
+    }
