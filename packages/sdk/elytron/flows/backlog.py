@@ -16,7 +16,7 @@ from elytron_core.contracts.admin.maintenance import (
 from elytron_core.model import Value
 from elytron_core.planes.admin.jobs import NOTHING, Spent
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.extraction import model_facts
+from elytron_core.policy.extraction import model_facts, prompts
 from elytron_core.policy.maintenance.budget import estimate
 from elytron_core.scope import Scope
 
@@ -113,7 +113,7 @@ async def _cost(ctx: OperationContext, scope: Scope, record: SpaceRecord, number
         turns = [known.turn for known in await read_turns(ctx, scope, record, page)]
         for turn, following in zip(turns, [*turns[1:], None], strict=True):
             if model_facts.gate_for_model(turn, is_pressed=False, following=following) is model_facts.Gate.OPEN:
-                prompt = model_facts.prompt(turn, before=(), known=(), most=ctx.profile.budget.maintenance_chars)
+                prompt = prompts.prompt(turn, before=(), known=(), most=ctx.profile.budget.maintenance_chars)
                 calls += 1
                 tokens += estimate(prompt.instruction) + estimate(prompt.data)
             tokens += sum(estimate(message.text) for message in turn.messages) * CALLS_A_ROUND

@@ -26,7 +26,7 @@ from elytron_core.planes.conversation.candidates import CandidateDraft
 from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.roles import Role
 from elytron_core.policy.admission.learning_rules import is_paused
-from elytron_core.policy.extraction import model_facts
+from elytron_core.policy.extraction import model_facts, prompts
 from elytron_core.policy.extraction.model_facts import ExtractedItems, Gate
 from elytron_core.text import similarity
 
@@ -106,7 +106,7 @@ async def _model_gate(work: Work, turn: KnownTurn) -> Gate:
 
 async def _ask(work: Work, turn: KnownTurn, counts: Counter[str]) -> tuple[CandidateDraft, ...]:
     before, known = await _before(work, turn), await _standing(work, turn)
-    prompt = model_facts.prompt(turn.turn, before=before, known=known, most=work.chars)
+    prompt = prompts.prompt(turn.turn, before=before, known=known, most=work.chars)
     answer = await work.ask(prompt.instruction, prompt.data, ExtractedItems)
     found = model_facts.proposed(turn.id, turn.turn, answer)
     counts.update(found.dropped)
