@@ -13,7 +13,7 @@ from elytron_core.contracts.conversation.projection import MemoryProjectionReque
 from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.ids import TurnId
 from elytron_core.planes.evidence import Trust
-from elytron_core.policy.extraction import instructions
+from elytron_core.policy.extraction.standing_wishes import Said, standing_wishes
 from elytron_core.policy.projection import builder
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text.features import Trait
@@ -41,21 +41,17 @@ async def wishes_of(
     changes = index.latest(filters, Trait.CHANGE, limit=limits.WISHES_READ, least_trust=_LEAST)
     views = {(view.ref, view.part): view for view in (*standing, *(view for view in changes if view.at >= since))}
     latest = sorted(views.values(), key=lambda view: (view.at, view.order, view.ref, view.part), reverse=True)
-    told = instructions.standing_wishes(
-        await _said(ctx, scope, latest), is_standing=partial(is_standing, ctx.models.statements)
-    )
+    told = standing_wishes(await _said(ctx, scope, latest), is_standing=partial(is_standing, ctx.models.statements))
     return tuple(
         builder.WishItem(id=wish.id, text=wish.text, is_whole=wish.is_whole, speaker=wish.speaker, at=wish.at)
         for wish in told
     )
 
 
-async def _said(ctx: OperationContext, scope: Scope, views: Sequence[UnitView]) -> list[instructions.Said]:
+async def _said(ctx: OperationContext, scope: Scope, views: Sequence[UnitView]) -> list[Said]:
     """Return the messages, those left out that may not be recalled any more."""
     refs = list(dict.fromkeys(view.ref for view in views))
     documents = await ctx.store.get(scope.space, refs)
     turns = {each.ref: ctx.folds.readings.turn(scope.space, each) for each in documents if each is not None}
     hits = [turns[view.ref].hit(TurnId(view.ref.key), view.part) for view in views if view.ref in turns]
-    return [
-        instructions.Said(id=hit.id, text=hit.text, speaker=hit.speaker, at=hit.at) for hit in hits if hit is not None
-    ]
+    return [Said(id=hit.id, text=hit.text, speaker=hit.speaker, at=hit.at) for hit in hits if hit is not None]

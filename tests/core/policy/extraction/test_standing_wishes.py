@@ -5,21 +5,21 @@ from collections.abc import Iterable
 import pytest
 
 from elytron_core.clock import Instant
-from elytron_core.policy.extraction import instructions
-from elytron_core.policy.extraction.instructions import Said, Wish
+from elytron_core.policy.extraction import standing_wishes
+from elytron_core.policy.extraction.standing_wishes import Said, Wish
 from elytron_core.text.standing_statements import Lasting, StandingPhrases
 
 
-def standing_wishes(latest_first: Iterable[Said]) -> tuple[Wish, ...]:
+def held(latest_first: Iterable[Said]) -> tuple[Wish, ...]:
     """Return what holds by the phrases that ship."""
     lasting = StandingPhrases.load().lasting
-    return instructions.standing_wishes(latest_first, is_standing=lambda text: lasting(text) is not Lasting.NOT)
+    return standing_wishes.standing_wishes(latest_first, is_standing=lambda text: lasting(text) is not Lasting.NOT)
 
 
 def wishes(*texts: str) -> list[str]:
     """Return what holds after `texts` were said, one after the other, latest first."""
     said = [Said(id=f"m{place}", text=text, speaker="Mina", at=Instant(place)) for place, text in enumerate(texts)]
-    return [wish.text for wish in standing_wishes(reversed(said))]
+    return [wish.text for wish in held(reversed(said))]
 
 
 @pytest.mark.parametrize(
@@ -75,16 +75,16 @@ def test_of_one_matter_the_last_word_stands(first: str, last: str) -> None:
 def test_another_person_takes_nothing_back() -> None:
     ada = Said(id="a", text="I never eat pork.", speaker="Ada", at=Instant(1))
     bob = Said(id="b", text="Actually, pork is fine now.", speaker="Bob", at=Instant(2))
-    assert [wish.id for wish in standing_wishes((bob, ada))] == ["a"]
+    assert [wish.id for wish in held((bob, ada))] == ["a"]
 
 
 def test_of_a_message_the_sentences_are_kept_that_say_so() -> None:
     said = Said(
         id="m", text="My flight is on Monday. I prefer aisle seats. Always book early!", speaker="Mina", at=Instant(3)
     )
-    (wish,) = standing_wishes((said,))
+    (wish,) = held((said,))
     assert wish == Wish(
         id="m", text="I prefer aisle seats. Always book early!", is_whole=False, speaker="Mina", at=Instant(3)
     )
-    (whole,) = standing_wishes((Said(id="n", text="Always book early!"),))
+    (whole,) = held((Said(id="n", text="Always book early!"),))
     assert whole.is_whole
