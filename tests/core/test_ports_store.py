@@ -37,14 +37,16 @@ def batch(
     requires: tuple[Require, ...] = (),
     key: str | None = None,
     sealed: bool = False,
+    is_import: bool = False,
 ) -> Batch:
     idempotency = Idempotency(key, "0", b"") if key is not None else None
-    return Batch(SpaceId(space), Instant(0), entries, puts, deletes, requires, idempotency, sealed)
+    return Batch(SpaceId(space), Instant(0), entries, puts, deletes, requires, idempotency, sealed, is_import=is_import)
 
 
 LARGEST = b"x" * limits.DOCUMENT_BYTES
 SEALED = b"x" * (limits.DOCUMENT_BYTES + limits.SEAL_BYTES)
 MOST = tuple(Entry(Action.WRITE, Ref("facts", f"{at:x}")) for at in range(limits.BATCH_CHANGES))
+IMPORTED = (*MOST, *[ENTRY] * (limits.IMPORT_CHANGES - len(MOST)))
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,8 @@ MOST = tuple(Entry(Action.WRITE, Ref("facts", f"{at:x}")) for at in range(limits
         batch(puts=(Put(REF, SEALED, 0),), sealed=True),
         batch(entries=MOST),
         batch(entries=(*MOST, ENTRY), sealed=True),
+        batch(entries=IMPORTED, is_import=True),
+        batch(entries=(*IMPORTED, ENTRY), is_import=True, sealed=True),
         batch(key="k" * limits.IDEMPOTENCY_KEY_CHARS),
         batch(space="s" * limits.SPACE_CHARS),
     ],
@@ -102,6 +106,7 @@ def test_a_batch_that_breaks_a_rule_is_refused(given: Batch, message: str) -> No
         (batch(entries=(*MOST, ENTRY)), limits.BATCH_CHANGES),
         (batch(entries=MOST, requires=(Require(REF, 1),)), limits.BATCH_CHANGES),
         (batch(entries=(*MOST, ENTRY, ENTRY), sealed=True), limits.BATCH_CHANGES),
+        (batch(entries=(*IMPORTED, ENTRY), is_import=True), limits.IMPORT_CHANGES),
         (batch(puts=(Put(REF, LARGEST + b"x", 0),)), limits.DOCUMENT_BYTES),
         (batch(puts=(Put(REF, SEALED + b"x", 0),), sealed=True), limits.DOCUMENT_BYTES + limits.SEAL_BYTES),
         (batch(key="k" * (limits.IDEMPOTENCY_KEY_CHARS + 1)), limits.IDEMPOTENCY_KEY_CHARS),

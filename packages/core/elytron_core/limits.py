@@ -135,6 +135,8 @@ FACTS_STANDING = 96
 # Store
 DOCUMENT_BYTES = 8 * 1024 * 1024
 BATCH_CHANGES = 4_096
+IMPORT_CHANGES, IMPORT_BYTES = 262_144, 512 * 1024 * 1024
+"""Of the one batch that an import is: its changes, and the bytes of its documents."""
 COMPACTION_RUNS = 1_000
 BLOB_BYTES = 4 * 1024 * 1024 * 1024
 BLOB_CHUNK_BYTES = 256 * 1024

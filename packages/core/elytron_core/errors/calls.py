@@ -121,9 +121,9 @@ class LimitExceeded(ElytronError):
     key = "limit_exceeded"
     told = ("what", "limit")
 
-    def __init__(self, *, what: str, limit: int, found: int | None = None) -> None:
+    def __init__(self, *, what: str, limit: int, found: int | None = None, way_out: str = "") -> None:
         seen = f", {found} given" if found is not None else ""
-        super().__init__(f"{what}: at most {limit}{seen}")
+        super().__init__(f"{what}: at most {limit}{seen}{way_out and f'; {way_out}'}")
         self.what, self.limit = what, limit
 
 

@@ -154,7 +154,8 @@ class Batch:
 
     `sealed` marks what the sealing wrapper made of a batch within bounds: each body may be `limits.SEAL_BYTES` longer,
     and there may be one change more. `takes_back` says that the batch hides, empties or ends what is stored, and brings
-    nothing in: a store that is full takes it all the same.
+    nothing in: a store that is full takes it all the same. `is_import` marks all that one import brings: it may have
+    `limits.IMPORT_CHANGES`.
     """
 
     space: SpaceId
@@ -166,6 +167,7 @@ class Batch:
     idempotency: Idempotency | None = None
     sealed: bool = False
     takes_back: bool = False
+    is_import: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,8 +330,9 @@ def validate(batch: Batch, /) -> None:
     require_space(batch.space)
     _require_entries(batch.entries)
     changes = len(batch.puts) + len(batch.deletes) + len(batch.requires) + len(batch.entries)
-    if changes > limits.BATCH_CHANGES + batch.sealed:
-        raise LimitExceeded(what="changes in a batch", limit=limits.BATCH_CHANGES, found=changes)
+    bound = limits.IMPORT_CHANGES if batch.is_import else limits.BATCH_CHANGES
+    if changes > bound + batch.sealed:
+        raise LimitExceeded(what="changes in a batch", limit=bound, found=changes)
     seen: set[Ref] = set()
     most = limits.DOCUMENT_BYTES + (limits.SEAL_BYTES if batch.sealed else 0)
     for put in batch.puts:

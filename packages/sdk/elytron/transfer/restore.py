@@ -9,9 +9,12 @@ from typing import NamedTuple
 from elytron.admission.scrubber import OwnOutput, scrub_request
 from elytron.context import OperationContext
 from elytron.documents.planes import BROUGHT
+from elytron.embedding.embed_pass import nudge
+from elytron.indexing.index_manager import Folds
 from elytron.journal.fingerprints import StateFingerprint
-from elytron.journal.notifier import inner
+from elytron.state.conflict_retry import Lines, Race
 from elytron.state.conversation_heads import Heads
+from elytron.state.encoders import Encoders
 from elytron.state.space_records import REF, Spaces
 from elytron.transcript.evidence import with_founded_citations
 from elytron.transfer.archive import DOCUMENTS, JOURNAL, ArchiveReader
@@ -36,7 +39,7 @@ from elytron_core.contracts.conversation.write import (
     TurnDraft,
 )
 from elytron_core.errors import Conflict, InvalidInput, SpaceInUse, UnreadableFile
-from elytron_core.ids import RandomIds, SpaceId, TurnId
+from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes.admin.gateway import WITH_BLOBS
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.knowledge import long_term, procedural
@@ -44,7 +47,6 @@ from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.policy.admission.source_trust import as_claims
 from elytron_core.ports.store import Batch, Document, Entry, JournalEntry, Put, Ref
 from elytron_core.scope import ConversationKey, Scope
-from elytron_store.wrappers.quota import QuotaStore
 
 TURNS_PER_WRITE = 200
 _HOLDS = (
@@ -171,60 +173,76 @@ async def bootstrap(
 
     Turns keep their conversations, or all go to the scope's where it names one. Doing it twice changes nothing. What
     was erased in this very space since the archive was taken stays erased. Messages that are not here are no longer
-    cited. Raises StoreBudgetExceeded, with nothing
-    stored, if a bounded store has no room for all of it.
+    cited. It is one commit, so it is whole or absent. Raises, with nothing stored, LimitExceeded if it is more than one
+    import may be, StoreBudgetExceeded if a bounded store has no room for it, and the last Conflict after `RACES` lost
+    ones.
     """
     _survey(reader)
-    known = await turns_here(ctx, scope, reader) | await erased_here(ctx, scope, reader)
-    bounded = inner(ctx.store)
-    if isinstance(bounded, QuotaStore) and not dry_run:
-        # Several batches are no one batch: whether all of them fit is known before the first.
-        rehearsal = RehearsalStore(bounded)
-        ids = RandomIds(ctx.clock)  # what is rehearsed takes none of the runtime's own
-        spaces = Spaces(rehearsal, ctx.clock, ids)
-        aside = replace(ctx, store=rehearsal, spaces=spaces, heads=Heads(rehearsal), ids=ids)
-        await _add(aside, scope, reader, known, word=word, dry_run=False)
-        bounded.require_room(rehearsal.batches)
-    return await _add(ctx, scope, reader, known, word=word, dry_run=dry_run)
+    race = Race()
+    while True:
+        known = await turns_here(ctx, scope, reader) | await erased_here(ctx, scope, reader)
+        rehearsal = RehearsalStore(ctx.store, scope.space)
+        report = await _add(_aside(ctx, rehearsal), scope, reader, known, word=word)
+        batch = rehearsal.merged(at=ctx.clock.now())
+        if dry_run:
+            return report.model_copy(update={"changed": False, "dry_run": True})
+        if batch is None:
+            return report
+        try:
+            committed = await ctx.store.commit(batch)
+        except Conflict as conflict:
+            ctx.spaces.forget(scope.space)
+            await race.lost(conflict)
+            continue
+        nudge(ctx, scope.space)
+        return report.model_copy(update={"sequence": committed.last})
+
+
+def _aside(ctx: OperationContext, rehearsal: RehearsalStore) -> OperationContext:
+    """Return a context in which nothing that is rehearsed reaches what the runtime remembers of its store."""
+    spaces = Spaces(rehearsal, ctx.clock, ctx.ids)
+    return replace(
+        ctx,
+        store=rehearsal,
+        spaces=spaces,
+        heads=Heads(rehearsal),
+        folds=Folds(rehearsal, forget=spaces.forget, max_bytes=1, max_spaces=1, statements=ctx.models.statements),
+        encoders=Encoders(ctx.clock, wanted=None, former=None),
+        lines=Lines(),
+    )
 
 
 async def _add(
-    ctx: OperationContext, scope: Scope, reader: ArchiveReader, known: set[Ref], /, *, word: ArchiveWord, dry_run: bool
+    ctx: OperationContext, scope: Scope, reader: ArchiveReader, known: set[Ref], /, *, word: ArchiveWord
 ) -> MemoryImportReport:
     """Write what is new of the archive, plane by plane, and count what became of it."""
     imported: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     deleted: Counter[str] = Counter()
-    sequence = 0
     skipped.update(ref.collection for ref in known)
     renamed = RenamedTurns()
     for plane, told, target, sources in _writes(scope, reader, known):
         claimed = as_claims(told) if word is ArchiveWord.CLAIMED else told
         write = _cited_anew(claimed, renamed)
-        request = MemoryWriteRequest(scope=target, write=write, dry_run=dry_run)
-        report = await _commit(ctx, target, request, write)
+        report = await _commit(ctx, target, MemoryWriteRequest(scope=target, write=write), write)
         renamed.note(sources, report.decisions if sources else ())
         stored = sum(decision.outcome in _KEPT for decision in report.decisions)
         ended = report.count(Outcome.DELETED)
         imported[plane] += stored
         deleted[plane] += ended
         skipped[plane] += len(report.decisions) - stored - ended
-        sequence = max(sequence, report.sequence)
     for collection in BROUGHT:
         found = (one for one in reader.documents() if one.ref.collection == collection and one.ref not in known)
-        brought = await bring_documents(ctx, scope, collection, found, dry_run=dry_run)
+        brought = await bring_documents(ctx, scope, collection, found)
         imported[collection] += brought.stored
         skipped[collection] += brought.skipped
-        sequence = max(sequence, brought.sequence)
     return MemoryImportReport(
         space=scope.space,
         mode=ImportMode.BOOTSTRAP,
         imported={name: count for name, count in imported.items() if count},
         skipped={name: count for name, count in skipped.items() if count},
         deleted={name: count for name, count in deleted.items() if count},
-        changed=bool(imported.total() + deleted.total()) and not dry_run,
-        dry_run=dry_run,
-        sequence=sequence,
+        changed=bool(imported.total() + deleted.total()),
     )
 
 

@@ -21,23 +21,20 @@ AT_ONCE = 64
 
 
 class Brought(NamedTuple):
-    """Number of stored documents, of existing ones, and the last journal sequence."""
+    """Number of stored documents, and of existing ones."""
 
     stored: int = 0
     skipped: int = 0
-    sequence: int = 0
 
 
 async def bring_documents(
-    ctx: OperationContext, scope: Scope, collection: str, found: Iterable[Document], /, *, dry_run: bool
+    ctx: OperationContext, scope: Scope, collection: str, found: Iterable[Document], /
 ) -> Brought:
     """Store each of `found`, all of `collection`, that may be read and whose name is free here."""
     told = Brought()
     for part in _parts(collection, found):
-        brought = await _bring(ctx, scope, collection, part, dry_run=dry_run)
-        told = Brought(
-            told.stored + brought.stored, told.skipped + brought.skipped, max(told.sequence, brought.sequence)
-        )
+        brought = await _bring(ctx, scope, collection, part)
+        told = Brought(told.stored + brought.stored, told.skipped + brought.skipped)
     return told
 
 
@@ -53,9 +50,7 @@ def _is_alive(value: Value, now: Instant) -> bool:
     return not is_forgotten(value) and not is_expired(value, now)
 
 
-async def _bring(
-    ctx: OperationContext, scope: Scope, collection: str, part: tuple[Value, ...], *, dry_run: bool
-) -> Brought:
+async def _bring(ctx: OperationContext, scope: Scope, collection: str, part: tuple[Value, ...]) -> Brought:
     home = HOMES[collection]
     assert home.key is not None
     key_of = home.key
@@ -71,8 +66,7 @@ async def _bring(
             stored += 1
             brought = home.succeeding(value, there) if there is not None else value
             changes.put(ref, brought, expects=document.revision if document is not None else 0, action=Action.WRITE)
-        report = Brought(stored, len(part) - stored)
-        return Settled(report, None if dry_run else changes)
+        return Settled(Brought(stored, len(part) - stored), changes)
 
-    brought, sequence = await settle(ctx, scope.space, plan)
-    return brought._replace(sequence=sequence)
+    brought, _ = await settle(ctx, scope.space, plan)
+    return brought

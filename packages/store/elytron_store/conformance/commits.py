@@ -1,5 +1,7 @@
 """Claims on commits: whole or not at all, by expected revisions, in one gapless order, within bounds."""
 
+from dataclasses import replace
+
 import pytest
 
 from elytron_core import limits
@@ -174,6 +176,11 @@ class CommitClaims(Claims):
         assert committed == Committed(1, half)
         with pytest.raises(LimitExceeded):
             await store.commit(batch(*(Put(fact(number), b"x", 1) for number in range(half + 1))))
+
+    async def test_an_import_may_have_more_changes(self, store: Store) -> None:
+        more = limits.BATCH_CHANGES // 2 + 1
+        large = batch(*(Put(fact(number), b"x", 0) for number in range(more)))
+        assert await store.commit(replace(large, is_import=True)) == Committed(1, more)
 
     @pytest.mark.parametrize(
         "refused",

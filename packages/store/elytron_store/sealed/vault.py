@@ -66,6 +66,7 @@ class Vault:
             idempotency=None if batch.idempotency is None else self._seal_request(batch.idempotency),
             sealed=True,
             takes_back=batch.takes_back,
+            is_import=batch.is_import,
         )
 
     def guard_put(self) -> Put:

@@ -145,24 +145,6 @@ class QuotaStore(PassingStore):
         self._used.idle.pop(space, None)
         return gone
 
-    def require_room(self, batches: Sequence[Batch], /) -> None:
-        """Raise StoreBudgetExceeded unless all of `batches`, which follow each other, fit together."""
-        sizes: dict[tuple[SpaceId, Ref], int | None] = {}
-        records = document_bytes = 0
-        for batch in batches:
-            held = self._used.sizes.get(batch.space, {})
-            changed: dict[Ref, int | None] = {put.ref: len(put.body) for put in batch.puts}
-            changed |= dict.fromkeys(delete.ref for delete in batch.deletes)
-            for ref, size in changed.items():
-                before = sizes.get((batch.space, ref), held.get(ref))
-                records += (size is not None) - (before is not None)
-                document_bytes += (size or 0) - (before or 0)
-                sizes[batch.space, ref] = size
-        events = sum(_counts(entry) for batch in batches for entry in batch.entries)
-        beyond = self._beyond(_Growth(records=records, events=events, document_bytes=document_bytes))
-        if beyond is not None:
-            raise beyond
-
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         """Replace a blob if the new one fits. Raises StoreBudgetExceeded, and the old one stays."""
         old = self._used.blobs.get((space, key), 0)
