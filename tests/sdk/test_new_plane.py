@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from elytron.documents.planes import HOMES
+from elytron_core.planes.space import COLLECTIONS
+
 ROOT = Path(__file__).parents[2]
 CORE, SDK = Path("core/elytron_core"), Path("sdk/elytron")
 HOME = """\
@@ -40,6 +43,10 @@ def with_poems(packages: Path) -> None:
         text = (packages / path).read_text()
         assert text.count(before) == 1
         (packages / path).write_text(text.replace(before, before + line))
+
+
+def test_the_documents_of_each_plane_are_stored_in_a_collection_of_a_space() -> None:
+    assert HOMES.keys() <= set(COLLECTIONS)
 
 
 def test_a_plane_of_one_declaration_is_stored_recalled_listed_got_exported_and_erased(tmp_path: Path) -> None:
