@@ -53,6 +53,9 @@ def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> In
 
     A datetime or text without a zone is taken as UTC, a leap second as the second behind it. Raises InvalidInput
     outside the years that `limits` names, and for text that is no timestamp.
+
+    >>> elytron.instant("2026-05-04T12:00:00+02:00")
+    1777888800000
     """
     if isinstance(value, str):
         try:

@@ -45,6 +45,13 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
     Of the options of `open`: `profile` names the platform, whose hard limits then hold; without it a full server's do.
     `budget` bounds what a model may cost a space in a day. `agent_skill_dirs` contain SKILL.md files that recall and
     projection point to. With `projection_events` each projection leaves an entry in the journal.
+
+    `gateway+http://host:port` keeps all in the store that a server shares, under `api_key`, and computes here. `keys`
+    opens or makes a sealed store. `index_bytes` bounds indexes in memory. With `Durability.NORMAL` a power cut may
+    cost a SQLite store its last writes. `when_missing`: what a path without a store becomes. With an `embedder`
+    recall compares meanings; `former_embedder` made the vectors compared until a switch is complete; a text names an
+    added model, a folder or a server. `language_model` is one, or its address (`ollama:llama3.2`); without one facts
+    are read in `fact_languages` too. `statements` judges what is to hold. `work` does what was put off.
     """
 
     def __init__(
@@ -181,7 +188,13 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         )
 
     def sync(self) -> SyncMemoryRuntime:
-        """Open the runtime behind blocking calls; the caller closes it."""
+        """Open the runtime behind blocking calls; the caller closes it.
+
+        >>> kept = elytron.open("kept.db").sync()
+        >>> kept.add("The tide table hangs in the kitchen.").changed
+        True
+        >>> _ = kept.close()
+        """
         return SyncMemoryRuntime(self._open())
 
 
@@ -215,13 +228,12 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
 ) -> Opening:
     """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
 
-    `gateway+http://host:port` keeps all in the store that a server shares, under `api_key`, and computes here. Calls
-    without a scope use `scope`, else `space`; with `space=None` each must name one. `keys` opens or makes a sealed
-    store. `index_bytes` bounds indexes in memory. With `Durability.NORMAL` a power cut may cost a SQLite store its last
-    writes. `when_missing`: what a path without a store becomes. With an `embedder` recall compares meanings;
-    `former_embedder` made the vectors compared until a switch is complete; a text names an added model, a folder or a
-    server. `language_model` is one, or its address (`ollama:llama3.2`); without one facts are read in `fact_languages`
-    too. `statements` judges what is to hold. `work` does what was put off. Raises as `open_store`, InvalidInput.
+    Calls without a scope use `scope`, else `space`; with `space=None` each must name one. `Opening` has the other
+    arguments. Raises as `open_store`, InvalidInput.
+
+    >>> with elytron.open("memory.db", space="noor") as kept:
+    ...     kept.add("The tide table hangs in the kitchen.", speaker="Noor").changed
+    True
     """
     validation.require(store, keys=keys, index_bytes=index_bytes)
     given = Models(None, _embedder(embedder), _embedder(former_embedder), reranker)

@@ -41,7 +41,12 @@ class MemoryRuntime(MemoryFace):
         return self._context.default_scope
 
     async def operate(self, request: Value, report: type[ReportT], /) -> ReportT:
-        """Perform the operation that takes `request` and return what it reports. Raises Unsupported."""
+        """Perform the operation that takes `request` and return what it reports. Raises Unsupported.
+
+        >>> report = memory.operate(elytron.MemoryRecallRequest(query="boat key"), elytron.MemoryRecallReport)
+        >>> report.hits[0].text
+        'The boat key is under the oar.'
+        """
         done = await by_request(request).perform(self._context, request)
         assert isinstance(done, report)
         return done

@@ -93,6 +93,9 @@ class BlockingMemory(Generic[FaceT]):
         """Run `call` where the runtime lives and return its result.
 
         Raises StoreClosed after `close`, and in a fork; Unsupported in what runs there already, which it would hold up.
+
+        >>> memory.run(memory.runtime.recall("boat key"))[0].text
+        'The boat key is under the oar.'
         """
         if not self._open or os.getpid() != self._process:
             call.close()
@@ -183,11 +186,20 @@ class BlockingMemory(Generic[FaceT]):
     _close = blocking(MemoryFace.close)
 
     def operate(self, request: Value, report: type[ReportT], /) -> ReportT:
-        """Perform the operation that takes `request` and return what it reports. Raises Unsupported."""
+        """Perform the operation that takes `request` and return what it reports. Raises Unsupported.
+
+        >>> report = memory.operate(elytron.MemoryRecallRequest(query="boat key"), elytron.MemoryRecallReport)
+        >>> report.hits[0].text
+        'The boat key is under the oar.'
+        """
         return self.run(self.runtime.operate(request, report))
 
     def close(self, request: MemoryCloseRequest | None = None, /) -> MemoryLifecycleReport:
-        """Finish what was accepted and let go of the store and the thread; a second close does nothing."""
+        """Finish what was accepted and let go of the store and the thread; a second close does nothing.
+
+        >>> print(memory.close().phase)
+        closed
+        """
         if not self._open or os.getpid() != self._process:
             reason = request.reason if request is not None else ""
             return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=reason)

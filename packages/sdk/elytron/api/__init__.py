@@ -24,7 +24,15 @@ class MemoryFace(
     RecordsFace,
     MaintenanceFace,
 ):
-    """Every call of a memory, wherever it runs. Leaving the block closes it."""
+    """Every call of a memory, wherever it runs. Leaving the block closes it.
+
+    The examples of the calls are blocking ones, which an asyncio program awaits, and start from this memory:
+
+    >>> memory = elytron.open("memory:", space="ada").sync()
+    >>> said = memory.add(["We moved to Lisbon in May.", "The boat key is under the oar."], speaker="Ada")
+    >>> move, key = said.ids
+    >>> (tea,) = memory.add_fact("tea", "Ada drinks green tea").ids
+    """
 
     async def __aenter__(self) -> Self:
         return self

@@ -22,7 +22,12 @@ class Face(ABC):
 
     @abstractmethod
     async def operate(self, request: Value, report: type[ReportT], /) -> ReportT:
-        """Perform the operation that takes `request` and return what it reports. Raises Unsupported."""
+        """Perform the operation that takes `request` and return what it reports. Raises Unsupported.
+
+        >>> report = memory.operate(elytron.MemoryRecallRequest(query="boat key"), elytron.MemoryRecallReport)
+        >>> report.hits[0].text
+        'The boat key is under the oar.'
+        """
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(NOT_CARRIED)

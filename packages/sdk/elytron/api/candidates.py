@@ -12,7 +12,16 @@ from elytron_core.planes.knowledge.long_term import Authority, Kind
 
 
 class CandidatesFace(Face):
-    """Propose and decide on beliefs, fold near duplicates, see a conversation's state and its subjects."""
+    """Propose and decide on beliefs, fold near duplicates, see a conversation's state and its subjects.
+
+    The examples start from here:
+
+    >>> proposal = elytron.FactProposal(target=elytron.Target.LONG_TERM, topic="boat", content="Ada has a boat")
+    >>> user = elytron.EvidenceAuthority.USER_ASSERTED
+    >>> draft = elytron.CandidateDraft(proposal=proposal, authority=user, citations=(key,))
+    >>> proposals = elytron.CandidatesWrite(candidates=(draft,))
+    >>> (boat,) = memory.write(elytron.MemoryWriteRequest(write=proposals)).decisions
+    """
 
     async def add_fact(
         self,
@@ -30,6 +39,10 @@ class CandidatesFace(Face):
         """Propose one fact, which is `topic`'s current one if admission accepts it; see the report's decision.
 
         `authority` vouches for it, `at` is when it was observed, `citations` are ids of messages that it rests on.
+
+        >>> report = memory.add_fact("home", "Ada lives in Lisbon", kind=elytron.Kind.PROFILE, citations=[move])
+        >>> print(report.decisions[0].outcome)
+        stored
         """
         draft = arguments.fact_of(
             topic,
@@ -47,26 +60,43 @@ class CandidatesFace(Face):
     async def list_candidates(
         self, request: candidates.CandidateListRequest | None = None, /
     ) -> candidates.CandidateListReport:
-        """Read proposed beliefs a page at a time; without a request, those that wait."""
+        """Read proposed beliefs a page at a time; without a request, those that wait.
+
+        >>> [candidate.id == boat.id for candidate in memory.list_candidates().items]
+        [True]
+        """
         return await self.operate(request or candidates.CandidateListRequest(), candidates.CandidateListReport)
 
     async def resolve_candidate(
         self, request: candidates.CandidateResolveRequest, /
     ) -> candidates.CandidateResolveReport:
-        """Accept or reject a proposed belief. Raises NotFound."""
+        """Accept or reject a proposed belief. Raises NotFound.
+
+        >>> accept = elytron.CandidateResolveRequest(id=boat.id, resolution=elytron.Resolution.ACCEPT)
+        >>> memory.get(memory.resolve_candidate(accept).became).text
+        'Ada has a boat'
+        """
         return await self.operate(request, candidates.CandidateResolveReport)
 
     async def list_facts(
         self, request: facts.FactListRequest | None = None, /, *, query: str = "", include_private: bool = False
     ) -> facts.FactListReport:
-        """Read facts in full a page at a time; without a request, those that stand and hold the words of `query`."""
+        """Read facts in full a page at a time; without a request, those that stand and hold the words of `query`.
+
+        >>> [(fact.topic, fact.content) for fact in memory.list_facts(query="tea").items]
+        [('tea', 'Ada drinks green tea')]
+        """
         request = request or facts.FactListRequest(query=query, include_private=include_private)
         return await self.operate(request, facts.FactListReport)
 
     async def get_fact(
         self, fact: str | facts.FactDetailRequest, /, *, include_private: bool = False
     ) -> facts.FactDetailReport:
-        """Read one fact in full, in any state. Raises NotFound."""
+        """Read one fact in full, in any state. Raises NotFound.
+
+        >>> print(memory.get_fact(tea).fact.state)
+        active
+        """
         if isinstance(fact, str):
             fact = facts.FactDetailRequest(id=fact, include_private=include_private)
         return await self.operate(fact, facts.FactDetailReport)
@@ -81,9 +111,16 @@ class CandidatesFace(Face):
         include_private: bool = False,
         user_id: str | None = None,
     ) -> facts.ProfileReport:
-        """Tell what stands of a person, or stood at `as_of`, grouped and cited; of the space's own user without a name.
+        """Return the facts about a person that hold, or held at `as_of`, by kind; without a name, about the user.
 
         With the wording `model`, the language model writes it, and each of its sentences cites facts that bear it.
+
+        >>> _ = memory.add_fact("home", "Ada lives in Lisbon", kind=elytron.Kind.PROFILE)
+        >>> print(memory.profile("Ada").text)
+        Profile:
+        - home: Ada lives in Lisbon
+        Fact:
+        - tea: Ada drinks green tea
         """
         if isinstance(person, str):
             person = facts.ProfileRequest(
@@ -96,7 +133,12 @@ class CandidatesFace(Face):
         return await self.operate(person, facts.ProfileReport)
 
     async def change_fact(self, request: facts.FactChangeRequest, /) -> facts.FactChangeReport:
-        """Change one current fact. Raises NotFound, InvalidInput, PreconditionFailed."""
+        """Change one current fact. Raises NotFound, InvalidInput, PreconditionFailed.
+
+        >>> stale = elytron.FactChangeRequest(id=tea, action=elytron.FactAction.MARK_STALE, reason="years ago")
+        >>> print(memory.change_fact(stale).outcome)
+        changed
+        """
         return await self.operate(request, facts.FactChangeReport)
 
     async def forget_facts(
@@ -108,7 +150,14 @@ class CandidatesFace(Face):
         token: str | None = None,
         reason: str = "",
     ) -> facts.FactForgetReport:
-        """Forget the facts that hold every word of `query`. Without the `token` of such a call, only name them."""
+        """Forget the facts that hold every word of `query`. Without the `token` of such a call, only name them.
+
+        >>> rehearsal = memory.forget_facts("green tea")
+        >>> [fact.content for fact in rehearsal.items]
+        ['Ada drinks green tea']
+        >>> memory.forget_facts("green tea", token=rehearsal.token, reason="asked to").changed
+        True
+        """
         if isinstance(query, str):
             meant = tuple(validation.word(Kind, kind, field="kinds") for kind in kinds)
             query = facts.FactForgetRequest(query=query, kinds=meant, dry_run=token is None, token=token, reason=reason)
@@ -117,7 +166,12 @@ class CandidatesFace(Face):
     async def set_learning(
         self, action: LearningAction | facts.LearningRequest, topic: str | None = None, /, *, reason: str = ""
     ) -> facts.LearningReport:
-        """Pause or resume learning, of everything or of `topic`; suppress or allow a topic."""
+        """Pause or resume learning, of everything or of `topic`; suppress or allow a topic.
+
+        >>> _ = memory.set_learning(elytron.LearningAction.SUPPRESS, "health")
+        >>> memory.add_fact("health", "Ada has a cold").decisions[0].reason
+        'its topic is suppressed: allow it with set_learning first'
+        """
         if not isinstance(action, facts.LearningRequest):
             word = validation.word(LearningAction, action, field="action")
             action = facts.LearningRequest(action=word, topic=topic, reason=reason)
@@ -126,31 +180,66 @@ class CandidatesFace(Face):
     async def merge_facts(
         self, request: candidates.MemoryMergeRequest | None = None, /
     ) -> candidates.MemoryMergeReport:
-        """Fold facts that say nearly the same; `undo` brings them back."""
+        """Fold facts that say nearly the same; `undo` brings them back.
+
+        >>> _ = memory.add_fact("hot drink", "Ada drinks green tea")
+        >>> [pair.likeness for pair in memory.merge_facts().pairs]
+        [1.0]
+        """
         return await self.operate(request or candidates.MemoryMergeRequest(), candidates.MemoryMergeReport)
 
     async def read_continuity(
         self, request: continuity.ContinuityRequest | None = None, /
     ) -> continuity.ContinuityReport:
-        """Return the state of the scope's conversation: work, summary, capsules, notes."""
+        """Return the state of the scope's conversation: work, summary, capsules, notes.
+
+        >>> state = elytron.ExecutionDraft(goal="move the tea shop", blocker="no van")
+        >>> _ = memory.write(elytron.MemoryWriteRequest(write=elytron.ExecutionWrite(state=state)))
+        >>> memory.read_continuity().state.blocker
+        'no van'
+        """
         return await self.operate(request or continuity.ContinuityRequest(), continuity.ContinuityReport)
 
     async def export_continuity(
         self, request: continuity.ContinuityExportRequest | None = None, /
     ) -> continuity.ContinuityExportReport:
-        """Take the scope's conversation along as a snapshot."""
+        """Take the scope's conversation along as a snapshot.
+
+        >>> snapshot = memory.export_continuity().snapshot
+        >>> [fact.content for fact in snapshot.layers.facts]
+        ['Ada drinks green tea']
+        """
         return await self.operate(request or continuity.ContinuityExportRequest(), continuity.ContinuityExportReport)
 
     async def import_continuity(
         self, request: continuity.ContinuityImportRequest, /
     ) -> continuity.ContinuityImportReport:
-        """Take a snapshot into the scope's conversation; the newer word wins."""
+        """Take a snapshot into the scope's conversation; the newer word wins.
+
+        >>> snapshot = memory.export_continuity().snapshot
+        >>> there = elytron.Scope(space="ada-at-work", conversation="monday")
+        >>> memory.import_continuity(elytron.ContinuityImportRequest(scope=there, snapshot=snapshot)).changed
+        True
+        """
         return await self.operate(request, continuity.ContinuityImportReport)
 
     async def read_subjects(self, request: subjects.SubjectsRequest | None = None, /) -> subjects.SubjectsReport:
-        """Say who takes part in the space, and how they stand to each other."""
+        """Say who takes part in the space, and how they stand to each other.
+
+        >>> noor = elytron.SubjectDraft(name="noor", subject_kind="human_user")
+        >>> _ = memory.write(elytron.MemoryWriteRequest(write=elytron.SubjectsWrite(subjects=(noor,))))
+        >>> [subject.name for subject in memory.read_subjects().subjects]
+        ['noor']
+        """
         return await self.operate(request or subjects.SubjectsRequest(), subjects.SubjectsReport)
 
     async def read_garden(self, request: subjects.GardenRequest, /) -> subjects.GardenReport:
-        """Read the private documents of the scope's conversation, for a named audience."""
+        """Read the private documents of the scope's conversation, for a named audience.
+
+        >>> diary = elytron.GardenDraft(role="diary", name="monday", text="I like these talks.")
+        >>> _ = memory.write(elytron.MemoryWriteRequest(write=elytron.GardenWrite(documents=(diary,))))
+        >>> request = elytron.GardenRequest(audience=elytron.GardenAudience.OWNER)
+        >>> [document.text for document in memory.read_garden(request).documents]
+        ['I like these talks.']
+        """
         return await self.operate(request, subjects.GardenReport)

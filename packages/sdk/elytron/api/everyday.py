@@ -1,13 +1,12 @@
 """The everyday calls: the typed request, or plain values."""
 
 from collections.abc import Mapping, Sequence
-from os import PathLike, fspath
 from typing import Any
 
 from elytron.api import arguments, validation
 from elytron.api.base import Face
 from elytron_core import limits
-from elytron_core.contracts.admin import archive, erasures, inspection
+from elytron_core.contracts.admin import inspection
 from elytron_core.contracts.conversation import projection
 from elytron_core.contracts.conversation import write as contracts_write
 from elytron_core.contracts.knowledge import control
@@ -15,10 +14,16 @@ from elytron_core.contracts.knowledge import recall as contracts_recall
 
 
 class EverydayFace(Face):
-    """Write, recall, project, control, look, move and end."""
+    """Write, recall, project, read and control memories."""
 
     async def write(self, request: contracts_write.MemoryWriteRequest, /) -> contracts_write.MemoryWriteReport:
-        """Store evidence, facts or procedures as one durable batch. Raises TurnConflict, IdempotencyConflict."""
+        """Store evidence, facts or procedures as one durable batch. Raises TurnConflict, IdempotencyConflict.
+
+        >>> draft = elytron.TurnDraft(messages=(elytron.Message(text="The ferry leaves at six."),), host_id="turn-7")
+        >>> request = elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=(draft,)))
+        >>> print(memory.write(request).decisions[0].outcome)
+        stored
+        """
         return await self.operate(request, contracts_write.MemoryWriteReport)
 
     async def add(
@@ -35,7 +40,12 @@ class EverydayFace(Face):
         agent_id: str | None = None,
         run_id: str | None = None,
     ) -> contracts_write.MemoryWriteReport:
-        """Store a text or messages as evidence, each message a turn of its own; it can be recalled at once."""
+        """Store a text or messages as evidence, each message a turn of its own; it can be recalled at once.
+
+        >>> report = memory.add("Noor is allergic to peanuts.", speaker="Ada", at="2026-05-04", tags=["health"])
+        >>> memory.get(report.ids[0]).when.date().isoformat()
+        '2026-05-04'
+        """
         write = arguments.transcript_of(messages, speaker=speaker, at=at, tags=tags, metadata=metadata)
         scope = arguments.scope_of(
             self.scope, user_id=user_id, agent_id=agent_id, run_id=run_id, conversation=conversation
@@ -63,6 +73,10 @@ class EverydayFace(Face):
         """Find what answers the query, best first, from the whole space or what the filters leave of it.
 
         `filters` may be nested ones as mem0 takes them, which may name the user; `top_k` is its word for `limit`.
+
+        >>> for hit in memory.recall("where is the boat key?", limit=1):
+        ...     print(hit.speaker, "-", hit.text)
+        Ada - The boat key is under the oar.
         """
         if isinstance(query, str):
             user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
@@ -96,6 +110,10 @@ class EverydayFace(Face):
         """Build the bounded block that a model may see for this query.
 
         `conversation` is the one whose last messages are shown; what is recalled comes from all, but for `filters`.
+
+        >>> report = memory.project("what does Ada drink?", max_chars=600)
+        >>> "Ada drinks green tea" in report.system_memory_block
+        True
         """
         if isinstance(query, str):
             user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id)
@@ -106,7 +124,11 @@ class EverydayFace(Face):
     async def get(
         self, memory_id: str | control.MemoryGetRequest, *, include_private: bool = False, user_id: str | None = None
     ) -> contracts_recall.RecallHit:
-        """Read one memory by its id. Raises NotFound."""
+        """Read one memory by its id. Raises NotFound.
+
+        >>> memory.get(key).text
+        'The boat key is under the oar.'
+        """
         if isinstance(memory_id, str):
             scope = arguments.scope_of(self.scope, user_id=user_id)
             memory_id = control.MemoryGetRequest(scope=scope, id=memory_id, include_private=include_private)
@@ -124,7 +146,12 @@ class EverydayFace(Face):
         include_private: bool = False,
         user_id: str | None = None,
     ) -> control.MemoryListReport:
-        """Read memories a page at a time."""
+        """Read memories a page at a time.
+
+        >>> page = memory.list(limit=2, filters={"speaker": "Ada"})
+        >>> [item.text for item in page]
+        ['We moved to Lisbon in May.', 'The boat key is under the oar.']
+        """
         if request is None:
             user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id)
             scope = arguments.scope_of(self.scope, user_id=user_id)
@@ -145,7 +172,12 @@ class EverydayFace(Face):
         include_private: bool = False,
         user_id: str | None = None,
     ) -> control.MemoryHistoryReport:
-        """Read what happened to a memory, oldest first. Raises NotFound."""
+        """Read what happened to a memory, oldest first. Raises NotFound.
+
+        >>> _ = memory.correct(tea, "Ada drinks white tea")
+        >>> [item.event.value for item in memory.history(tea).items]
+        ['added', 'corrected', 'added']
+        """
         if isinstance(memory_id, str):
             scope = arguments.scope_of(self.scope, user_id=user_id)
             memory_id = control.MemoryHistoryRequest(scope=scope, id=memory_id, include_private=include_private)
@@ -160,7 +192,14 @@ class EverydayFace(Face):
         reason: str = "",
         user_id: str | None = None,
     ) -> control.MemoryControlReport:
-        """Hide memories from recall and projection, by their ids; `undo` brings them back."""
+        """Hide memories from recall and projection, by their ids; `undo` brings them back.
+
+        >>> _ = memory.forget(key, reason="the key hangs elsewhere")
+        >>> [item.text for item in memory.list()]
+        ['We moved to Lisbon in May.', 'Ada drinks green tea']
+        >>> memory.forget(key, undo=True).changed
+        True
+        """
         if not isinstance(memories, control.MemoryForgetRequest):
             scope = arguments.scope_of(self.scope, user_id=user_id)
             ids = validation.ids(memories)
@@ -176,7 +215,12 @@ class EverydayFace(Face):
         reason: str = "",
         user_id: str | None = None,
     ) -> control.MemoryControlReport:
-        """Replace a fact's content; the old version stays in history. Raises NotFound."""
+        """Replace a fact's content; the old version stays in history. Raises NotFound.
+
+        >>> _ = memory.correct(tea, "Ada drinks black tea", reason="misheard")
+        >>> memory.recall("which tea does Ada drink?")[0].text
+        'Ada drinks black tea'
+        """
         if isinstance(memory_id, str):
             scope = arguments.scope_of(self.scope, user_id=user_id)
             memory_id = control.MemoryCorrectRequest(scope=scope, id=memory_id, content=content, reason=reason)
@@ -194,27 +238,17 @@ class EverydayFace(Face):
         """Remove memories by their ids, or the whole space by its name, physically.
 
         Raises ScopeMissing if nothing is named.
+
+        >>> dict(memory.erase([move, key]).removed)
+        {'turns': 2}
+        >>> memory.erase(whole_space="ada").changed
+        True
         """
         if not isinstance(memories, control.MemoryEraseRequest):
             scope = arguments.scope_of(self.scope, user_id=user_id)
             ids = validation.ids(memories)
             memories = control.MemoryEraseRequest(scope=scope, ids=ids, whole_space=whole_space, reason=reason)
         return await self.operate(memories, control.MemoryControlReport)
-
-    async def inspect(
-        self,
-        request: inspection.MemoryInspectionRequest | None = None,
-        /,
-        *,
-        check: bool = False,
-        head: str | None = None,
-        user_id: str | None = None,
-    ) -> inspection.MemoryInspectionReport:
-        """Say what the space holds, with fingerprints; with `check`, whether its store is sound."""
-        if request is None:
-            scope = arguments.scope_of(self.scope, user_id=user_id)
-            request = inspection.MemoryInspectionRequest(scope=scope, check=check, head=head)
-        return await self.operate(request, inspection.MemoryInspectionReport)
 
     async def replay(
         self,
@@ -226,7 +260,11 @@ class EverydayFace(Face):
         order: inspection.LedgerOrder = inspection.LedgerOrder.LATEST,
         user_id: str | None = None,
     ) -> inspection.MemoryReplayReport:
-        """Read the last turns of a conversation, or with `order` the first; a text names the conversation."""
+        """Read the last turns of a conversation, or with `order` the first; a text names the conversation.
+
+        >>> [turn.messages[0].text for turn in memory.replay(limit=1).turns]
+        ['The boat key is under the oar.']
+        """
         if not isinstance(request, inspection.MemoryReplayRequest):
             scope = arguments.scope_of(self.scope, user_id=user_id)
             order = validation.word(inspection.LedgerOrder, order, field="order")
@@ -234,64 +272,3 @@ class EverydayFace(Face):
                 scope=scope, chat_id=request, limit=limit, cursor=cursor, order=order
             )
         return await self.operate(request, inspection.MemoryReplayReport)
-
-    async def export(
-        self,
-        target: str | PathLike[str] | archive.MemorySpaceExportRequest,
-        /,
-        *,
-        include_private: bool = False,
-        overwrite: bool = False,
-        user_id: str | None = None,
-    ) -> archive.MemorySpaceExportReport:
-        """Write what of the space may leave its owner's hands to one archive file, or with `include_private` all.
-
-        A file that exists is replaced only with `overwrite`.
-        """
-        if not isinstance(target, archive.MemorySpaceExportRequest):
-            scope = arguments.scope_of(self.scope, user_id=user_id)
-            target = archive.MemorySpaceExportRequest(
-                scope=scope, path=fspath(target), include_private=include_private, overwrite=overwrite
-            )
-        return await self.operate(target, archive.MemorySpaceExportReport)
-
-    async def import_archive(
-        self,
-        source: str | PathLike[str] | archive.MemoryImportRequest,
-        /,
-        *,
-        mode: archive.ImportMode = archive.ImportMode.FULL_RESTORE,
-        user_id: str | None = None,
-    ) -> archive.MemoryImportReport:
-        """Read an archive file into the space: exactly into an empty one, or what is new (see ImportMode)."""
-        if not isinstance(source, archive.MemoryImportRequest):
-            scope = arguments.scope_of(self.scope, user_id=user_id)
-            mode = validation.word(archive.ImportMode, mode, field="mode")
-            source = archive.MemoryImportRequest(scope=scope, path=fspath(source), mode=mode)
-        return await self.operate(source, archive.MemoryImportReport)
-
-    async def keep_erasures(
-        self, target: str | PathLike[str] | erasures.MemoryErasuresKeepRequest, /
-    ) -> erasures.MemoryErasuresKeepReport:
-        """Write the erasures to a file, beside those already in it; it has no content of memories."""
-        if not isinstance(target, erasures.MemoryErasuresKeepRequest):
-            target = erasures.MemoryErasuresKeepRequest(path=fspath(target))
-        return await self.operate(target, erasures.MemoryErasuresKeepReport)
-
-    async def apply_erasures(
-        self, source: str | PathLike[str] | erasures.MemoryErasuresApplyRequest, /
-    ) -> erasures.MemoryErasuresApplyReport:
-        """Erase again what such a file lists, if an older copy brought it back."""
-        if not isinstance(source, erasures.MemoryErasuresApplyRequest):
-            source = erasures.MemoryErasuresApplyRequest(path=fspath(source))
-        return await self.operate(source, erasures.MemoryErasuresApplyReport)
-
-    async def recover(
-        self, request: inspection.MemoryRecoverRequest | None = None, /
-    ) -> inspection.MemoryLifecycleReport:
-        """Check the store and rebuild the space's index from its journal."""
-        return await self.operate(request or inspection.MemoryRecoverRequest(), inspection.MemoryLifecycleReport)
-
-    async def close(self, request: inspection.MemoryCloseRequest | None = None, /) -> inspection.MemoryLifecycleReport:
-        """Finish what was accepted and let go of the store; a second close does nothing."""
-        return await self.operate(request or inspection.MemoryCloseRequest(), inspection.MemoryLifecycleReport)

@@ -13,7 +13,13 @@ from elytron_core.planes.knowledge.long_term import Privacy
 
 
 class RecordsFace(Face):
-    """Put, read, delete and search values; each change has a version."""
+    """Put, read, delete and search values; each change has a version.
+
+    The examples start from here:
+
+    >>> for name, boxes in {"assam": 0, "sencha": 3}.items():
+    ...     _ = memory.put_record(["shop", "stock"], name, {"boxes": boxes})
+    """
 
     async def put_record(
         self,
@@ -27,7 +33,11 @@ class RecordsFace(Face):
         expected_version: int | None = None,
         user_id: str | None = None,
     ) -> records.RecordPutReport:
-        """Store `value` under its name. Raises PreconditionFailed if it is not of `expected_version` (0: absent)."""
+        """Store `value` under its name. Raises PreconditionFailed if it is not of `expected_version` (0: absent).
+
+        >>> memory.put_record(["shop", "stock"], "sencha", {"boxes": 2}, expected_version=1).record.version
+        2
+        """
         if not isinstance(namespace, records.RecordPutRequest):
             namespace = records.RecordPutRequest(
                 scope=arguments.scope_of(self.scope, user_id=user_id),
@@ -49,7 +59,11 @@ class RecordsFace(Face):
         include_private: bool = False,
         user_id: str | None = None,
     ) -> records.RecordGetReport:
-        """Read one record. Raises NotFound."""
+        """Read one record. Raises NotFound.
+
+        >>> memory.get_record(["shop", "stock"], "sencha").record.value
+        {'boxes': 3}
+        """
         if not isinstance(namespace, records.RecordGetRequest):
             namespace = records.RecordGetRequest(
                 scope=arguments.scope_of(self.scope, user_id=user_id),
@@ -68,7 +82,11 @@ class RecordsFace(Face):
         reason: str = "",
         user_id: str | None = None,
     ) -> records.RecordDeleteReport:
-        """Delete one record; its history stays until it is erased. Raises PreconditionFailed as `put_record` does."""
+        """Delete one record; its history stays until it is erased. Raises PreconditionFailed as `put_record` does.
+
+        >>> memory.delete_record(["shop", "stock"], "assam", reason="sold out").changed
+        True
+        """
         if not isinstance(namespace, records.RecordDeleteRequest):
             namespace = records.RecordDeleteRequest(
                 scope=arguments.scope_of(self.scope, user_id=user_id),
@@ -90,7 +108,11 @@ class RecordsFace(Face):
         include_private: bool = False,
         user_id: str | None = None,
     ) -> records.RecordSearchReport:
-        """Find records below a namespace; `where` is a nested filter on fields of the value, as mem0 takes them."""
+        """Find records below a namespace; `where` is a nested filter on fields of the value, as mem0 takes them.
+
+        >>> [item.key for item in memory.search_records(["shop"], where={"boxes": {"gt": 0}}).items]
+        ['sencha']
+        """
         if not isinstance(namespace, records.RecordSearchRequest):
             namespace = records.RecordSearchRequest(
                 scope=arguments.scope_of(self.scope, user_id=user_id),
@@ -113,7 +135,11 @@ class RecordsFace(Face):
         include_private: bool = False,
         user_id: str | None = None,
     ) -> records.RecordNamespaceListReport:
-        """List the namespaces below a prefix, each with how many records it holds."""
+        """List the namespaces below a prefix, each with how many records it holds.
+
+        >>> [(found.namespace, found.records) for found in memory.list_record_namespaces(["shop"]).namespaces]
+        [(('shop', 'stock'), 2)]
+        """
         if not isinstance(prefix, records.RecordNamespaceListRequest):
             prefix = records.RecordNamespaceListRequest(
                 scope=arguments.scope_of(self.scope, user_id=user_id),
@@ -133,7 +159,12 @@ class RecordsFace(Face):
         include_private: bool = False,
         user_id: str | None = None,
     ) -> records.RecordHistoryReport:
-        """Read the versions of one record that are kept, oldest first. Raises NotFound."""
+        """Read the versions of one record that are kept, oldest first. Raises NotFound.
+
+        >>> _ = memory.put_record(["shop", "stock"], "sencha", {"boxes": 2})
+        >>> [version.value for version in memory.record_history(["shop", "stock"], "sencha").versions]
+        [{'boxes': 3}, {'boxes': 2}]
+        """
         if not isinstance(namespace, records.RecordHistoryRequest):
             namespace = records.RecordHistoryRequest(
                 scope=arguments.scope_of(self.scope, user_id=user_id),

@@ -8,30 +8,58 @@ from elytron_core.planes.knowledge.procedural import ReuseOutcome
 
 
 class SkillsFace(Face):
-    """See, edit, switch, delete and govern what was learned; read what the host keeps."""
+    """See, edit, switch, delete and govern what was learned; read what the host keeps.
+
+    The examples start from here:
+
+    >>> steps = "1. Turn the heating off. 2. Open the valve until water comes. 3. Close it."
+    >>> draft = elytron.RuntimeSkillWrite(
+    ...     name="bleed", topic="heating", title="Bleed the radiators", summary="Let the air out", content=steps
+    ... )
+    >>> procedures = elytron.Procedural(writes=(draft,))
+    >>> (skill,) = memory.write(elytron.MemoryWriteRequest(write=procedures)).ids
+    """
 
     async def list_runtime_skills(
         self, request: skills.RuntimeSkillListRequest | None = None, /
     ) -> skills.RuntimeSkillListReport:
-        """Read what runtime skills there are, those in use and of quality first."""
+        """Read what runtime skills there are, those in use and of quality first.
+
+        >>> [item.title for item in memory.list_runtime_skills().runtime_skills]
+        ['Bleed the radiators']
+        """
         return await self.operate(request or skills.RuntimeSkillListRequest(), skills.RuntimeSkillListReport)
 
     async def get_runtime_skill(
         self, skill: str | skills.RuntimeSkillDetailRequest, /
     ) -> skills.RuntimeSkillDetailReport:
-        """Read one runtime skill with its history. Raises NotFound."""
+        """Read one runtime skill with its history. Raises NotFound.
+
+        >>> memory.get_runtime_skill(skill).procedure
+        '1. Turn the heating off. 2. Open the valve until water comes. 3. Close it.'
+        """
         if isinstance(skill, str):
             skill = skills.RuntimeSkillDetailRequest(name=skill)
         return await self.operate(skill, skills.RuntimeSkillDetailReport)
 
     async def edit_runtime_skill(self, request: skills.RuntimeSkillEditRequest, /) -> skills.RuntimeSkillMutationReport:
-        """Revise an existing runtime skill; the change is kept as a diff. Raises NotFound."""
+        """Revise an existing runtime skill; the change is kept as a diff. Raises NotFound.
+
+        >>> edit = elytron.RuntimeSkillEditRequest(name=skill, title="Bleed a radiator", edit_reason="one at a time")
+        >>> memory.edit_runtime_skill(edit).skill.title
+        'Bleed a radiator'
+        """
         return await self.operate(request, skills.RuntimeSkillMutationReport)
 
     async def set_runtime_skill_enabled(
         self, skill: str | skills.RuntimeSkillSetEnabledRequest, /, *, enabled: bool = True
     ) -> skills.RuntimeSkillMutationReport:
-        """Let recall show a runtime skill, or not; its content stays. Raises NotFound."""
+        """Let recall show a runtime skill, or not; its content stays. Raises NotFound.
+
+        >>> _ = memory.set_runtime_skill_enabled(skill, enabled=False)
+        >>> memory.list_runtime_skills().disabled
+        1
+        """
         if isinstance(skill, str):
             skill = skills.RuntimeSkillSetEnabledRequest(name=skill, enabled=enabled)
         return await self.operate(skill, skills.RuntimeSkillMutationReport)
@@ -39,7 +67,12 @@ class SkillsFace(Face):
     async def delete_runtime_skill(
         self, skill: str | skills.RuntimeSkillDeleteRequest, /
     ) -> skills.RuntimeSkillMutationReport:
-        """Remove a runtime skill. Raises NotFound."""
+        """Remove a runtime skill. Raises NotFound.
+
+        >>> _ = memory.delete_runtime_skill(skill)
+        >>> memory.list_runtime_skills().total
+        0
+        """
         if isinstance(skill, str):
             skill = skills.RuntimeSkillDeleteRequest(name=skill)
         return await self.operate(skill, skills.RuntimeSkillMutationReport)
@@ -52,7 +85,12 @@ class SkillsFace(Face):
         outcome: ReuseOutcome = ReuseOutcome.SUCCEEDED,
         note: str = "",
     ) -> skills.RuntimeSkillReuseReport:
-        """Say how it went with the runtime skills that a reply used."""
+        """Say how it went with the runtime skills that a reply used.
+
+        >>> _ = memory.record_skill_reuse(skill, outcome=elytron.ReuseOutcome.MISMATCH, note="no key at hand")
+        >>> memory.get_runtime_skill(skill).skill.mismatch_count
+        1
+        """
         if isinstance(skill, str):
             skill = skills.RuntimeSkillReuseRequest(names=(skill,), outcome=outcome, note=note)
         return await self.operate(skill, skills.RuntimeSkillReuseReport)
@@ -60,13 +98,24 @@ class SkillsFace(Face):
     async def govern_runtime_skills(
         self, request: skills.RuntimeSkillGovernRequest | None = None, /
     ) -> skills.RuntimeSkillGovernReport:
-        """Merge, retire and prune runtime skills by likeness, quality and age."""
+        """Merge, retire and prune runtime skills by likeness, quality and age.
+
+        >>> memory.govern_runtime_skills(elytron.RuntimeSkillGovernRequest(dry_run=True)).looked_at
+        1
+        """
         return await self.operate(request or skills.RuntimeSkillGovernRequest(), skills.RuntimeSkillGovernReport)
 
     async def add_agent_skill_dir(
         self, path: str | PathLike[str] | skills.AgentSkillDirAddRequest, /
     ) -> skills.AgentSkillDirectoryReport:
-        """Have one more directory of agent skills read until this runtime closes. Raises InvalidInput."""
+        """Have one more directory of agent skills read until this runtime closes. Raises InvalidInput.
+
+        >>> Path("skills/pdf-forms").mkdir(parents=True)
+        >>> front = ("---", "name: pdf-forms", "description: Fill PDF forms", "---", "Steps.")
+        >>> _ = Path("skills/pdf-forms/SKILL.md").write_text(chr(10).join(front))
+        >>> [item.name for item in memory.add_agent_skill_dir("skills").skills]
+        ['pdf-forms']
+        """
         if not isinstance(path, skills.AgentSkillDirAddRequest):
             path = skills.AgentSkillDirAddRequest(path=fspath(path))
         return await self.operate(path, skills.AgentSkillDirectoryReport)

@@ -10,32 +10,58 @@ class TranscriptFace(Face):
     async def commit_transcript(
         self, request: transcript.MemoryTranscriptCommitRequest, /
     ) -> transcript.MemoryTranscriptCommitReport:
-        """Commit a finished turn as governed evidence. Raises TurnConflict, Conflict."""
+        """Commit a finished turn as governed evidence. Raises TurnConflict, Conflict.
+
+        >>> said = (elytron.Message(text="My order never came."),)
+        >>> delta = elytron.CanonicalTurnDelta(turn_id="turn-7", input_messages=said)
+        >>> memory.commit_transcript(elytron.MemoryTranscriptCommitRequest(delta=delta)).sequence
+        3
+        """
         return await self.operate(request, transcript.MemoryTranscriptCommitReport)
 
     async def replay_transcript(
         self, request: transcript.MemoryTranscriptReplayRequest | None = None, /
     ) -> transcript.MemoryTranscriptReplayReport:
-        """Read the scope's conversation as one audience may see it: by default the host's UI."""
+        """Read the scope's conversation as one audience may see it: by default the host's UI.
+
+        >>> request = elytron.MemoryTranscriptReplayRequest(view=elytron.TranscriptReplayView.MODEL_CONTEXT, limit=1)
+        >>> [turn.messages[0].text for turn in memory.replay_transcript(request).slice.turns]
+        ['We moved to Lisbon in May.']
+        """
         request = request or transcript.MemoryTranscriptReplayRequest()
         return await self.operate(request, transcript.MemoryTranscriptReplayReport)
 
     async def export_transcript(
         self, request: transcript.MemoryTranscriptExportRequest | None = None, /
     ) -> transcript.MemoryTranscriptExportReport:
-        """Read the scope's conversation as it may leave the house."""
+        """Read the scope's conversation as it may leave the house.
+
+        >>> len(memory.export_transcript().slice.turns)
+        2
+        """
         request = request or transcript.MemoryTranscriptExportRequest()
         return await self.operate(request, transcript.MemoryTranscriptExportReport)
 
     async def request_transcript_lifecycle(
         self, request: transcript.MemoryTranscriptLifecycleRequest, /
     ) -> transcript.MemoryTranscriptLifecycleReport:
-        """Archive, restore, mask or delete the raw text of turns, or review what that would touch."""
+        """Archive, restore, mask or delete the raw text of turns, or review what that would touch.
+
+        >>> mask = elytron.TranscriptLifecycleTransition.MASK
+        >>> request = elytron.MemoryTranscriptLifecycleRequest(transition=mask, turn_ids=(key,))
+        >>> memory.request_transcript_lifecycle(request).affected_turns
+        1
+        """
         return await self.operate(request, transcript.MemoryTranscriptLifecycleReport)
 
     async def repair_transcript(
         self, request: transcript.MemoryTranscriptRepairRequest | None = None, /
     ) -> transcript.MemoryTranscriptRepairReport:
-        """Say which links of the scope's conversation are broken."""
+        """Say which links of the scope's conversation are broken.
+
+        >>> report = memory.repair_transcript()
+        >>> (report.checked_turns, report.issues)
+        (2, ())
+        """
         request = request or transcript.MemoryTranscriptRepairRequest()
         return await self.operate(request, transcript.MemoryTranscriptRepairReport)

@@ -112,9 +112,12 @@ async def import_transcript(
     """Commit the messages of the file, folder or ZIP file at `path` as evidence, in order and with their own times.
 
     Everything is read and judged before the first message is stored. A message that is there already is left alone, so
-    a file can be imported again, also when it has grown or an import was broken off. Messages that name no conversation
-    go to the scope's, else to one named after the file and its place. What a system or a tool said is left out unless
-    `include` names the role. Raises UnreadableFile, and ScopeMissing.
+    a file that has grown can be imported again. Messages that name no conversation go to the scope's, else to one named
+    after the file. Messages of a system or tool need `include`. Raises UnreadableFile, ScopeMissing.
+
+    >>> _ = Path("chat.jsonl").write_text('{"role": "user", "content": "The kiln fires at nine."}')
+    >>> memory.run(elytron.import_transcript(memory.runtime, "chat.jsonl")).stored
+    1
     """
     scope = scope or memory.scope
     if scope is None:

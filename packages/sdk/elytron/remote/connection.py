@@ -35,7 +35,13 @@ class Connecting(Entering[RemoteMemory, SyncRemoteMemory]):
         return HttpTransport(self._address, timeout_s=self._timeout_s)
 
     def sync(self) -> SyncRemoteMemory:
-        """Make the client behind blocking calls; the caller closes it."""
+        """Make the client behind blocking calls; the caller closes it.
+
+        >>> remote = elytron.connect(address).sync()  # of a server, such as "http://127.0.0.1:8080"
+        >>> remote.inspect().documents["turns"]
+        1
+        >>> _ = remote.close()
+        """
         return SyncRemoteMemory(self._open())
 
 
@@ -55,6 +61,10 @@ def connect(
     bounds the wait for an answer; `proxy` is the HTTP proxy to go by, and no other is. Raises InvalidInput for an
     wrong address, MissingExtra without the extra "client"; calls raise what they raise in process, and
     Unreachable if no server answers.
+
+    >>> with elytron.connect(address) as remote:  # of a server, such as "http://127.0.0.1:8080"
+    ...     remote.recall("where is the boat key?")[0].text
+    'The boat key is under the oar.'
     """
     if scope is None and space is not None:
         scope = arguments.scope_of(None, user_id=space)

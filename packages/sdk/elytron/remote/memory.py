@@ -69,6 +69,12 @@ class RemoteMemory(MemoryFace):
 
         In order and at least once; a broken connection is made again, though the server be away for a minute, and goes
         on behind the last entry. Entries that cannot be sent again come as a Gap.
+
+        >>> async def first_entry():
+        ...     async with elytron.connect(address) as remote, aclosing(remote.events(after=0)) as entries:
+        ...         return await anext(entries)
+        >>> asyncio.run(first_entry()).sequence
+        1
         """
         place = str(after) if after is not None else None
         failures, attempts = 0, limits.REMOTE_ATTEMPTS
@@ -89,6 +95,14 @@ class RemoteMemory(MemoryFace):
 
         Needs a ws:// or wss:// address. A broken connection is made again: the report comes again, a replay goes on
         behind the last turn.
+
+        >>> request = elytron.MemoryInspectionRequest()
+        >>> async def first_report():
+        ...     async with elytron.connect(address.replace("http", "ws")) as remote:
+        ...         async with aclosing(remote.watch(request, elytron.MemoryInspectionReport)) as reports:
+        ...             return await anext(reports)
+        >>> asyncio.run(first_report()).documents["turns"]
+        1
         """
         request, failures, attempts = self._scoped(request), 0, limits.REMOTE_ATTEMPTS
         while True:

@@ -54,7 +54,13 @@ def registry_fingerprint(snapshot: AgentToolRegistrySnapshot, /) -> str:
 
 
 def with_fingerprints(snapshot: AgentToolRegistrySnapshot, /) -> AgentToolRegistrySnapshot:
-    """Return `snapshot` with the fingerprints that it and its tools have."""
+    """Return `snapshot` with the fingerprints that it and its tools have.
+
+    >>> read = elytron.AgentToolDescriptor(tool_id="read_file", schema_fingerprint="schema-1")
+    >>> snapshot = elytron.AgentToolRegistrySnapshot(registry_id="host-tools", namespace="desk", tools=(read,))
+    >>> elytron.with_fingerprints(snapshot).fingerprint
+    'e121e488462cf6b5'
+    """
     tools = tuple(
         tool.model_copy(update={"descriptor_fingerprint": descriptor_fingerprint(tool)}) for tool in snapshot.tools
     )

@@ -23,18 +23,32 @@ class Mem0Face(EverydayFace):
         agent_id: str | None = None,
         run_id: str | None = None,
     ) -> control.MemoryListReport:
-        """Read memories a page at a time, by mem0's name."""
+        """Read memories a page at a time, by mem0's name.
+
+        >>> _ = memory.add("The kiln fires at nine.", run_id="pottery")
+        >>> [item.text for item in memory.get_all(run_id="pottery")]
+        ['The kiln fires at nine.']
+        """
         user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
         most = limit if top_k is None else top_k
         return await self.list(limit=most, cursor=cursor, filters=narrowed, user_id=user_id)
 
     async def delete(self, memory_id: str, *, user_id: str | None = None) -> control.MemoryControlReport:
-        """Erase one memory, by mem0's name. Raises NotFound."""
+        """Erase one memory, by mem0's name. Raises NotFound.
+
+        >>> memory.delete(key).changed
+        True
+        """
         await self.get(memory_id, include_private=True, user_id=user_id)
         return await self.erase(memory_id, user_id=user_id)
 
     async def delete_all(
         self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
     ) -> control.MemoryControlReport:
-        """Erase a user's space, or an agent's or run's part of it, by mem0's name. Raises ScopeMissing without any."""
+        """Erase a user's space, or an agent's or run's part of it, by mem0's name. Raises ScopeMissing without any.
+
+        >>> _ = memory.add("Table for two at eight.", agent_id="concierge")
+        >>> len(memory.delete_all(agent_id="concierge").decisions)
+        1
+        """
         return await delete_all(self, user_id=user_id, agent_id=agent_id, run_id=run_id)
