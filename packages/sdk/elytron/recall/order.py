@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from elytron.context import OperationContext
@@ -71,7 +72,27 @@ def turns_of(found: Candidates, /) -> list[Ranked]:
     ]
 
 
-def favoured(item: Ranked, route: intent.Route, /) -> Ranked:
+def in_own_order(ranked: Sequence[Ranked], /) -> list[Ranked]:
+    """Return memories of one plane, best first; of equal ones the latest first."""
+    return sorted(ranked, key=_order)
+
+
+def _order(item: Ranked) -> tuple[float, int, str, int]:
+    score, at, key, part, _ = item
+    return -score, -at, key, part
+
+
+def in_one_order(ranked: list[Ranked], route: intent.Route, /) -> list[Ranked]:
+    """Return memories of all planes in one order, each with its plane's bonus.
+
+    Where scores are equal, the order of `ranked` stays.
+    """
+    if route.bonus:
+        ranked = [_favoured(item, route) for item in ranked]
+    return sorted(ranked, key=attrgetter("score"), reverse=True)
+
+
+def _favoured(item: Ranked, route: intent.Route) -> Ranked:
     """Return the memory with its plane's bonus, which its hit shows."""
     favour = route.favour(_plane_of(item))
     if not favour:

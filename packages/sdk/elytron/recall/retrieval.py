@@ -1,7 +1,6 @@
 """Finding what answers a query: each plane's candidates, on one scale, with their texts."""
 
 from collections.abc import Mapping
-from operator import attrgetter
 from typing import NamedTuple
 
 from elytron.context import OperationContext
@@ -15,7 +14,7 @@ from elytron.memories.chat_aliases import meant
 from elytron.memories.disclosure import SHOWN
 from elytron.recall.answer_scores import answer_scores, answered
 from elytron.recall.filters import asked_planes
-from elytron.recall.order import Placed, Ranked, favoured, placed, ranked_facts, signals_of, turns_of
+from elytron.recall.order import Placed, Ranked, in_one_order, in_own_order, placed, ranked_facts, signals_of, turns_of
 from elytron.recall.sentence_scores import CLOSER, looked_closer
 from elytron.recall.shown_hits import shown_hits
 from elytron.transcript.recent_talk import recent_talk
@@ -252,21 +251,12 @@ async def _ranked(
             case Plane.TRANSCRIPT:
                 ranked += turns_of(found[plane])
             case Plane.LONG_TERM:
-                ranked += sorted(await _facts(ctx, scope, asked, found[plane]), key=_order)
+                ranked += in_own_order(await _facts(ctx, scope, asked, found[plane]))
             case Plane.PROCEDURAL:
-                ranked += sorted(await _skills(ctx, scope, asked, found[plane]), key=_order)
+                ranked += in_own_order(await _skills(ctx, scope, asked, found[plane]))
             case _:
-                ranked += sorted(await _kept(ctx, scope, found[plane], asked.now), key=_order)
-    if route.bonus:
-        ranked = [favoured(item, route) for item in ranked]
-    # A stable order: where scores are equal, each plane's own order stays.
-    ranked.sort(key=attrgetter("score"), reverse=True)
-    return ranked
-
-
-def _order(item: Ranked) -> tuple[float, int, str, int]:
-    score, at, key, part, _ = item
-    return -score, -at, key, part
+                ranked += in_own_order(await _kept(ctx, scope, found[plane], asked.now))
+    return in_one_order(ranked, route)
 
 
 def index_filters(
