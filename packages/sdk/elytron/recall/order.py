@@ -10,6 +10,7 @@ from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, scored
 from elytron.indexing.parse_cache import ReadTurn
 from elytron.recall.answer_scores import answer_scores
+from elytron.recall.signals import signals_of
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import Plane, RecallHit
 from elytron_core.ids import TurnId
@@ -17,11 +18,9 @@ from elytron_core.planes.conversation import transcript
 from elytron_core.policy.ranking import intent, weights
 from elytron_core.policy.ranking.facts import ScoredFact
 from elytron_core.ports.store import Document, Ref
-from elytron_core.rounding import four_each, six
+from elytron_core.rounding import six
 from elytron_core.scope import Scope
-from elytron_index import Candidate, Candidates, Signals
-
-_SIGNALS = Signals._fields
+from elytron_index import Candidate, Candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +157,3 @@ def placed(item: Ranked, /) -> Placed:
             return Placed(item.found.fact.id, score, item.found.signals)
         case Candidate():
             return Placed(transcript.message_id(TurnId(item.key), item.part), score, signals_of(item.found))
-
-
-def signals_of(candidate: Candidate, /) -> dict[str, float]:
-    """Return the signals that spoke for a unit, to four places."""
-    return four_each(_SIGNALS, candidate.signals)

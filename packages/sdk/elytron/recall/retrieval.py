@@ -14,9 +14,10 @@ from elytron.memories.chat_aliases import meant
 from elytron.memories.disclosure import SHOWN
 from elytron.recall.answer_scores import answer_scores, answered
 from elytron.recall.filters import asked_planes
-from elytron.recall.order import Placed, Ranked, in_one_order, in_own_order, placed, ranked_facts, signals_of, turns_of
+from elytron.recall.order import Placed, Ranked, in_one_order, in_own_order, placed, ranked_facts, turns_of
 from elytron.recall.sentence_scores import CLOSER, looked_closer
 from elytron.recall.shown_hits import shown_hits
+from elytron.recall.signals import signals_of
 from elytron.transcript.recent_talk import recent_talk
 from elytron_core import limits
 from elytron_core.clock import Instant
