@@ -6,7 +6,7 @@ from typing import Self
 from elytron.api.candidates import CandidatesFace
 from elytron.api.everyday import EverydayFace
 from elytron.api.maintenance import MaintenanceFace
-from elytron.api.mem0.calls import Mem0Face
+from elytron.api.mem0.aliases import Mem0Face
 from elytron.api.platform import PlatformFace
 from elytron.api.records import RecordsFace
 from elytron.api.skills import SkillsFace
