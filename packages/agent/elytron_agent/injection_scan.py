@@ -1,6 +1,6 @@
-"""Scan of texts that would stand in every prompt: known forms of injection and of carrying secrets out.
+"""Scan of texts for every prompt: known forms of injection and of carrying secrets out.
 
-It is a guard for text that gains a place in the system prompt, not a judge of what people mean. Version 1.
+It guards text that gains a place in the system prompt, and does not judge intentions. Version 1.
 """
 
 import re
@@ -34,7 +34,7 @@ INVISIBLE: Final = "invisible_characters"
 
 
 def findings(text: str, /) -> tuple[str, ...]:
-    """Return the names of the rules that `text` breaks; none for what may stand in a prompt."""
+    """Return the names of the rules that `text` breaks; none if it may be in a prompt."""
     plain = unicodedata.normalize("NFKC", text)
     hidden = any(_is_hidden(char) for char in plain)
     bare = "".join(char for char in plain if char in _KEPT or not unicodedata.category(char).startswith("C"))

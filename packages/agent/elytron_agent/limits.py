@@ -6,11 +6,11 @@ BLOCKS = 100
 """Blocks of one owner."""
 BLOCK_DESCRIPTION_CHARS = 2_000
 BLOCK_CALLS = 8
-"""So many of the last calls that edited a block are known, so that a repeated call has one effect."""
+"""Number of the last calls that edited a block that are known, so that a repeated call has one effect."""
 ARCHIVAL_TOP_K, ARCHIVAL_TOP_K_MAX = 5, 20
 CONVERSATION_HITS, CONVERSATION_HITS_MAX = 5, 50
 SEARCH_LINE_CHARS = 1_200
-"""What of one memory a search shows."""
+"""Characters of one memory that a search shows."""
 FILE_LINES = 999_999
 """Lines of one file that the memory tool shows."""
 
@@ -23,10 +23,10 @@ SESSION_HITS, SESSION_HITS_MAX = 5, 20
 MEMORY_CHARS, USER_CHARS, CURATED_CHARS_MAX = 2_200, 1_375, 50_000
 """Characters of MEMORY.md and of USER.md with their separators, and what they may be set to."""
 CURATED_SHOWN = 2
-"""A snapshot shows at most so many times the limit of a file that grew beyond it."""
+"""Multiple of a file's limit that a snapshot shows of one that grew beyond it."""
 CURATED_OPERATIONS = 50
 CURATED_FAILURES = 3
-"""After so many failed attempts to make room, the tool says that the run is to go on without."""
+"""Number of failed attempts to make room after which the tool says that the run is to go on without."""
 CURATED_FULL_PERCENT = 90
 CURATED_PREVIEW_CHARS = 80
 CURATED_ATTEMPTS = 8
@@ -41,7 +41,7 @@ RUNTIME_DEADLINE_S = 2.0
 
 # Turn hooks
 CHARS_PER_TOKEN = 4
-"""Characters that are counted as one token, where no provider said how many there are."""
+"""Characters that are counted as one token, if no provider gave a number."""
 HOST_MESSAGES = 10_000
 SESSION_CHARS = 128
 PROJECT_CHARS = 128
@@ -50,9 +50,9 @@ CREDENTIAL_CHARS = 16_384
 CREDENTIALS_HELD = 64
 """Memories on an MCP file server that stay open while no turn uses them."""
 CREDENTIAL_IDLE_MS = 30_000
-"""One that no turn used for so long is opened anew: another process may have written to it."""
+"""Idle time after which one is opened again: another process may have written to it."""
 FACTS_READ = 4_000
-"""So many facts of a session are read for one turn, superseded ones among them."""
+"""Number of facts of a session that are read for one turn, superseded ones included."""
 CHUNK_CHARS = 600
 """Of each message that a turn is reminded of."""
 MARKED_VALUE_CHARS = 128
@@ -63,9 +63,9 @@ MODEL_INPUT_CHARS = 16_000
 FACT_NAME_CHARS = 90
 """Of a fact's id, and of its key."""
 WINDOW_TURNS = 64
-"""Turns that may stand in a context word for word."""
+"""Turns that may be in a context word for word."""
 SUMMARY_LINE_CHARS, SUMMARY_LINE_CHARS_MIN = 240, 40
-"""Of each message in a summary, and where there is little room."""
+"""Of each message in a summary, and if there is little room."""
 ITEM_DETAILS = 48
 """Pieces of up to `core.limits.ATTRIBUTE_CHARS` characters in which a turn's items are kept beside their words."""
 ITEM_DETAIL_PIECES = 4
@@ -77,7 +77,7 @@ TREE_PATH_CHARS = 512
 TREE_ABSTRACT_WORDS = 200
 TREE_SAMPLES = 20
 TREE_TURNS = 1_000
-"""Of a conversation, the last turns that stand in it."""
+"""Of a conversation, the last turns in it."""
 
 # Agent files
 FILE_BYTES = 64 * 1024 * 1024

@@ -18,7 +18,7 @@ Arguments = Mapping[str, Any]
 
 
 class CallKey(NamedTuple):
-    """Which call this is. A call that is repeated after a crash has the same key, so that a tool can tell it."""
+    """Key of a call. A call that is repeated after a crash has the same key, so that a tool can recognise it."""
 
     run: str
     step: int
@@ -29,7 +29,7 @@ class CallKey(NamedTuple):
 
 
 class ToolAnswer(Value):
-    """What a tool answers its model. `is_outside`: the text may hold words of pages, files or other people."""
+    """A tool's answer to its model. `is_outside`: the text may have words of pages, files or other people."""
 
     text: str
     is_error: bool = False
@@ -56,7 +56,7 @@ class Tool:
 
     @property
     def declared(self) -> chat.Tool:
-        """Return the tool as a model is told of it."""
+        """Return the tool in the form for a model."""
         return chat.Tool(name=self.name, description=self.description, parameters=json.dumps(dict(self.parameters)))
 
     async def call(self, arguments: Arguments, key: CallKey, /) -> ToolAnswer:
@@ -103,7 +103,7 @@ def typed_tool(
 
 @cache
 def _schema_of(arguments: type[ToolArguments]) -> Mapping[str, Any]:
-    # Tools are made anew for each run, and a schema takes milliseconds.
+    # Tools are made again for each run, and a schema takes milliseconds.
     schema = cast("dict[str, Any]", _untitled(arguments.model_json_schema(by_alias=False)))
     schema.pop("description", None)
     return MappingProxyType(schema)

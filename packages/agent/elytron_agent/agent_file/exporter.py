@@ -107,7 +107,7 @@ def _with_blocks(agent: Json, found: Sequence[Block], elements: list[Json], kept
     for block_id in wanted:
         part = of_id.get(block_id)
         label = part.get("label") if part is not None else None
-        if part is None or label is None:  # it never stood on a shelf
+        if part is None or label is None:  # it was never on a shelf
             ids.append(block_id)
             continue
         block, element = by_label.pop(str(label), None), cast("Json", part["element"])

@@ -29,7 +29,7 @@ _USUAL: Final = "agent"
 
 
 class AgentImport(Value):
-    """What an import did. `agents` are the names under which the file's agents are run, the main one first."""
+    """Result of an import. `agents` are the names under which the file's agents are run, the main one first."""
 
     agents: tuple[str, ...]
     blocks: int = 0
@@ -38,7 +38,7 @@ class AgentImport(Value):
     parts: int = 0
     """Other parts that are kept for an export: tools, settings, instructions. None of them is run or shown."""
     left_out: tuple[str, ...] = ()
-    """What was not taken in, each with its reason."""
+    """Parts that were left out, each with its reason."""
     redacted: dict[str, int] = {}
     """Credentials that were blacked out, by kind."""
     system_prompt: str = ""
@@ -114,7 +114,7 @@ class _Import:
                     self.left_out.append(f"{key} {place}: it is too large")
 
     async def put_block_parts(self) -> None:
-        """Store each block as it stood in the file, with the label it has here if it stands on a shelf."""
+        """Store each block as it was in the file, with its label here if it is on a shelf."""
         for place, element in enumerate(self._file.blocks):
             value: Json = {"element": element}
             if element["id"] in self._taken:
@@ -219,7 +219,7 @@ def _draft(label: str, value: str, element: Json) -> BlockDraft:
 
 
 def _turn(place: int, message: Json) -> TurnDraft | None:
-    """Return the turn of a message with words. Nobody here vouches for it."""
+    """Return the turn of a message with words. It is not vouched for."""
     role, words = role_of(message), strip_own_output(words_of(message)).text[: core_limits.MESSAGE_CHARS]
     if role is None or similarity.is_blank(words):
         return None

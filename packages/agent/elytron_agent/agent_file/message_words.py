@@ -48,7 +48,7 @@ def _text(content: Any) -> str:
 
 
 def _unpacked(text: str, kind: str) -> str:
-    """Return the message in a text that packs one with its time; "" for a packed event that nobody said."""
+    """Return the message in a text that packs one with its time; "" for a packed event, which is no one's words."""
     if not text.lstrip().startswith("{"):
         return text
     try:

@@ -13,7 +13,7 @@ from elytron_core.planes.knowledge.long_term import Privacy
 from elytron_core.scope import Scope
 
 HEAD: Final = "head"
-"""The record that says how the file's lists lay; it is stored last, so that a file without it was not imported."""
+"""The record of the order of the file's lists; it is stored last, so that a file without it was not imported."""
 BEGUN: Final = "begun"
 ISSUER: Final = "letta"
 MESSAGE: Final = "agent_file.message"

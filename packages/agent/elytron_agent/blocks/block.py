@@ -20,7 +20,7 @@ def _parted(label: str) -> str:
 
 
 Label = Annotated[Name, AfterValidator(_parted)]
-"""What a block is called. Slashes make folders, as the memory tool shows them."""
+"""Label of a block. Slashes make folders, as the memory tool shows them."""
 Cap = Annotated[int, Field(ge=1, le=limits.BLOCK_CHARS_MAX)]
 
 

@@ -12,7 +12,7 @@ _NOTHING = "Nothing was found."
 
 
 def answer_of(hits: Iterable[RecallHit], /) -> ToolAnswer:
-    """Return what a model is told of `hits`; marked as text from outside if one of them is."""
+    """Return the lines of `hits` for a model; marked as text from outside if one of them is."""
     found = list(hits)
     return ToolAnswer(
         text="\n".join(map(_line, found)) or _NOTHING, is_outside=any(hit.trust is Trust.OUTSIDE for hit in found)

@@ -17,7 +17,7 @@ from elytron_core.errors import ElytronError, PreconditionFailed
 ROOT: Final = "/memories"
 _DEPTH: Final = 2
 _AROUND: Final = 2
-"""So many lines before and after a change are shown."""
+"""Number of lines before and after a change that are shown."""
 _NUMBER_WIDTH: Final = len(str(limits.FILE_LINES))
 _UNITS: Final = "BKMG"
 P = ParamSpec("P")
@@ -74,7 +74,7 @@ class MemoryFiles:
 
     @_command
     async def str_replace(self, path: str, old_str: str, new_str: str) -> str:
-        """Replace a text that stands in the file exactly once."""
+        """Replace a text that is in the file exactly once."""
         block = await self._file(path)
         places = _places(block.value, old_str)
         if not places:

@@ -21,7 +21,7 @@ from elytron_core.errors import NotFound, PreconditionFailed
 
 
 class Naming(StrEnum):
-    """Whose names the tools have; arguments are taken under either spelling."""
+    """Naming of the tools; arguments are taken under either spelling."""
 
     SAGE = "sage"
     """`memory_append`, `archival_insert`, `archival_search`."""
@@ -184,7 +184,7 @@ class BlockTools:
         return await self._edit(given.block, given.content, lambda _text: given.content, key)
 
     async def _edit(self, label: str, new: str, change: Callable[[str], str], key: CallKey) -> ToolAnswer:
-        # What stands in a block stands in every prompt.
+        # The text of a block is in every prompt.
         if (refusal := injection_scan.refusal_of(new)) is not None:
             return ToolAnswer(text=f"The text was refused: {refusal}.", is_error=True)
         async with self._order:

@@ -1,1 +1,1 @@
-"""What a model is given in a run: the parts of its context, their sizes, and how old turns become summaries."""
+"""Context of a model in a run: its parts, their sizes, and how old turns become summaries."""

@@ -16,7 +16,7 @@ class TurnSize(Value):
 
 
 class CompactionPlan(Value):
-    """Which turns leave the window, oldest first, and which stay. A cut lies between turns, never in one."""
+    """Turns that leave the window, oldest first, and turns that stay. A cut is between turns, never in one."""
 
     evicted: tuple[str, ...]
     kept: tuple[str, ...]

@@ -4,13 +4,13 @@ MAX_CONTEXT_TOKENS = 100_000
 COMPACTION_THRESHOLD = 0.80
 """The share of the window that is filled when old turns become a summary."""
 KEPT_SHARE = 0.6
-"""What is left is to be no more than this part of the threshold, so that the next compaction is some turns away."""
+"""Part of the threshold that the rest may fill, so that the next compaction is some turns away."""
 EVICTED_SHARE, EVICTED_STEP = 0.3, 0.1
 """The first cut that is tried, as a share of the turns, and how much more each next one takes."""
 RECENT_TURNS_KEPT = 10
-"""So many of the latest turns stay, if there is room: twenty messages."""
+"""Number of the latest turns that stay, if there is room: twenty messages."""
 SUMMARY_TOKENS = 400
-"""What is set aside for a summary before it is written."""
+"""Tokens that are reserved for a summary before it is written."""
 SUMMARY_WORDS = 100
 SUMMARY_CHARS = 4_000
 SUMMARY_QUOTES = 6
@@ -20,7 +20,7 @@ SUMMARY_INPUT_CHARS = 60_000
 BYTES_PER_TOKEN, COUNT_MARGIN = 4, 1.3
 """A count without the model's own tokenizer: bytes, and a margin on it."""
 MESSAGE_TOKENS = 8
-"""What a message costs beside its text."""
+"""Tokens of a message beside its text."""
 OLD_RESULT_CHARS = 2_000
 """The longest result of a tool that is shown after its run."""
 RECALL_DEADLINE_S = 0.05
@@ -29,4 +29,4 @@ RECALLED_CHARS = 1_200
 """The longest text of one recalled memory."""
 STABLE_FACTS_CHARS = 6_000
 BLOCK_NOTES = 8
-"""Blocks that changed since the epoch began, and are shown anew."""
+"""Blocks that changed since the epoch began, and are shown again."""

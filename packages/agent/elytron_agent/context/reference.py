@@ -1,4 +1,4 @@
-"""What a model is given beside the conversation: fenced reference in the role of a user, never an instruction."""
+"""Reference beside the conversation: fenced, in the role of a user, never an instruction."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -50,7 +50,7 @@ class Stable(Value):
 
     blocks: tuple[ShownBlock, ...] = ()
     facts: str = ""
-    """What stands, as memory projects it."""
+    """The standing part, as memory projects it."""
     mark: str
     at: Instant
 
@@ -62,7 +62,7 @@ class Stable(Value):
 
 
 class TailParts(Value):
-    """What is true of this turn alone."""
+    """The part for this turn alone."""
 
     at: Instant
     zone: str = "UTC"
@@ -73,7 +73,7 @@ class TailParts(Value):
     changed_blocks: tuple[ShownBlock, ...] = ()
     recalled: tuple[Recalled, ...] = ()
     reference: str | None = None
-    """What a memory strategy found for this run, fenced by itself."""
+    """A memory strategy's results for this run, fenced by itself."""
 
 
 def changed(blocks: Sequence[ShownBlock], shown: Sequence[ShownBlock], /) -> tuple[ShownBlock, ...]:
@@ -91,7 +91,7 @@ def summary_text(text: str, mark: str, /) -> str:
 
 
 def tail(parts: TailParts, /, *, mark: str) -> str:
-    """Return what stands right before the user's words: the host's notes, then what memory has, in one fence."""
+    """Return the text right before the user's words: the host's notes, then memory's part, in one fence."""
     told = [f"Now: {local(parts.at, parts.zone)} ({parts.zone})."]
     if parts.locale is not None:
         told.append(f"Language of the user: {parts.locale}.")
@@ -130,5 +130,5 @@ def _line(memory: Recalled, zone: str) -> str:
 
 
 def is_outside(trust: Trust | None, /) -> bool:
-    """Tell whether nobody here vouches for a memory."""
+    """Return whether a memory is not vouched for."""
     return trust is Trust.OUTSIDE

@@ -1,4 +1,4 @@
-"""The messages of a request, in the order that keeps a provider's cache: what changes least stands first."""
+"""The messages of a request, in the order that keeps a provider's cache: the most constant part first."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -28,7 +28,7 @@ class ContextParts(Value):
     summary: str = ""
     window: tuple[WindowTurn, ...] = ()
     before_history: str = ""
-    """What a strategy wants to stand before the window."""
+    """A strategy's messages before the window."""
     tail: str = ""
     current: WindowTurn
     zone: str = "UTC"

@@ -1,4 +1,4 @@
-"""How many tokens a request has, where its model does not count them."""
+"""Number of tokens of a request, if its model does not count them."""
 
 import json
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ def bytes_of(messages: Iterable[Message], tools: Iterable[Tool] = (), /) -> int:
 
 
 def tokens_of(size_bytes: int, /, *, factor: float = limits.COUNT_MARGIN) -> int:
-    """Return an estimate of the tokens in so many bytes."""
+    """Return an estimate of the tokens in a number of bytes."""
     return round(size_bytes / limits.BYTES_PER_TOKEN * factor)
 
 

@@ -10,20 +10,20 @@ from elytron_core.ports.chat import Message
 
 
 class WindowTurn(Value):
-    """One run as it stands in the window: what the user said, and the model's replies with the results of tools."""
+    """One run in the window: the user's message, and the model's replies with the results of tools."""
 
     run: str
     at: Instant
     input: str
     items: tuple[Message, ...] = ()
     is_pending: bool = False
-    """Whether the run is not over."""
+    """True if the run is not over."""
     memories: tuple[str, ...] = ()
     """The ids under which memory holds what was said in it."""
 
 
 class Summary(Value):
-    """What turns were about that left the window, and, taken in, what stood in the summary before it."""
+    """Summary of turns that left the window, with the content of the summary before it."""
 
     number: Annotated[int, Field(ge=1)]
     text: str
@@ -33,26 +33,26 @@ class Summary(Value):
     """The number of the summary that it took in; 0 for none."""
     at: Instant
     is_extract: bool = False
-    """Whether it was made of the turns' own sentences, without a model."""
+    """True if it was made of the turns' own sentences, without a model."""
     is_erased: bool = False
-    """Whether its text went with a turn that it may tell of."""
+    """True if its text was erased with a turn that it may cover."""
 
 
 class ThreadHead(Value):
-    """Where a thread stands. Each run is in `window`, or covered by exactly one summary of the chain."""
+    """State of a thread. Each run is in `window`, or covered by exactly one summary of the chain."""
 
     window: tuple[str, ...] = ()
     """The runs that are shown as they were, oldest first."""
     open: str | None = None
     """The run that is not over."""
     summary: int = 0
-    """The number of the summary that stands before the window; 0 for none."""
+    """The number of the summary before the window; 0 for none."""
     summaries: int = 0
-    """How many summaries were ever made; the next one gets the next number."""
+    """Number of summaries ever made; the next one gets the next number."""
     epoch: int = 0
-    """How often the stable part of the context was made anew."""
+    """Number of times that the stable part of the context was rebuilt."""
     runs: int = 0
-    """How many runs began."""
+    """Number of started runs."""
     is_welcomed: bool = False
     compacted_at: Instant | None = None
 

@@ -1,4 +1,4 @@
-"""What hooks are given before and after a turn, and what they report."""
+"""Contract of hooks: their input before and after a turn, and their reports."""
 
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from elytron_core.scope import Scope
 
 
 class HookSession(NamedTuple):
-    """A session as hooks work with it: its memory, where in that it stands, and by which settings and time."""
+    """A session of hooks: its memory, its scope in it, its settings and its clock."""
 
     memory: MemoryFace
     scope: Scope
@@ -23,7 +23,7 @@ class HookSession(NamedTuple):
 
 
 class HookState(StrEnum):
-    """What became of a hook's work."""
+    """Outcome of a hook's work."""
 
     APPLIED = "applied"
     """Before: the turn is reminded of something. After: the turn is kept."""
@@ -34,14 +34,14 @@ class HookState(StrEnum):
     OFF = "off"
     """By the settings or by the request."""
     BLOCKED = "blocked"
-    """Whoever the turn is of gets no memory."""
+    """The turn's user gets no memory."""
     FAILED = "failed"
 
 
 class BeforeTurn(Request):
     """A turn that is about to be answered.
 
-    `current_input` is the messages of the request; what stands before the user's latest message is history. Without
+    `current_input` is the messages of the request; those before the user's latest message are history. Without
     `project` it is that of the settings; without `session_id` the session is the memory's own space.
     """
 
@@ -51,7 +51,7 @@ class BeforeTurn(Request):
     session_id: str | None = None
     user_id: str | None = None
     conversation: str | None = None
-    """A conversation of the session; its recent turns alone stand in the context."""
+    """A conversation of the session; its recent turns alone are in the context."""
     instructions: str = ""
     """Instructions that a request carries beside its messages: counted, and not read."""
     max_input_tokens: int | None = Field(default=None, ge=1)
@@ -73,7 +73,7 @@ class BeforeTurnReport(Value):
     """Items of earlier turns that were added."""
     context_tokens: int = 0
     compacted: int = 0
-    """Items that stand in the summary instead, because the context was almost full."""
+    """Items that are in the summary instead, because the context was almost full."""
     failure: str = ""
     """The key of the error, if it failed."""
 
@@ -93,7 +93,7 @@ class AfterTurn(Request):
 
 
 class FactSource(StrEnum):
-    """What drew the facts of a turn."""
+    """Source of the facts of a turn."""
 
     RULES = "rules"
     MODEL = "model"
@@ -101,7 +101,7 @@ class FactSource(StrEnum):
 
 
 class AfterTurnReport(Value):
-    """What was kept of a turn."""
+    """Result of keeping a turn."""
 
     state: HookState
     turn: str | None = None

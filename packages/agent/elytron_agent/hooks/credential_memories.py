@@ -31,7 +31,7 @@ class _Held:
 class CredentialMemories:
     """Opens the memory at `url` with each request's own credential.
 
-    Two credentials never share one: they are told apart by an HMAC under a secret of this process, and no credential is
+    Two credentials never share one: an HMAC under a secret of this process distinguishes them, and no credential is
     kept but in the client that it opened. Of those that no turn uses, the ones used last stay open.
     """
 

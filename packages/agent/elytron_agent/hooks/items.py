@@ -24,14 +24,14 @@ MESSAGE: Final = "message"
 CALL: Final = "function_call"
 RESULT: Final = "function_call_output"
 OTHER: Final = "other"
-"""What a host sends that has neither a type nor a role."""
+"""Items of a host with neither a type nor a role."""
 TEXTS: Final = frozenset({"input_text", "output_text", "text"})
 IMAGES: Final = frozenset({"input_image", "image_url"})
 SYSTEM: Final = frozenset({"system", "developer"})
 
 
 class Form(StrEnum):
-    """How a host writes messages."""
+    """Form of a host's messages."""
 
     RESPONSES = "responses"
     CHAT = "chat"
@@ -227,7 +227,7 @@ def _mappings(value: object) -> list[Json]:
 
 
 def _sound(text: str) -> str:
-    """Return `text` as UTF-8 can carry it: half a character of a host's cut stands as a question mark."""
+    """Return `text` as valid UTF-8: half a character of a host's cut becomes a question mark."""
     return text.encode("utf-8", "replace").decode()
 
 

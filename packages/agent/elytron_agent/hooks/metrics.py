@@ -10,7 +10,7 @@ BUCKETS: Final = (("0-9", 10), ("10-49", 50), ("50-99", 100), ("100-299", 300), 
 
 
 class Latency(Value):
-    """How long a hook took, in milliseconds."""
+    """Duration of a hook, in milliseconds."""
 
     buckets: dict[str, int] = {name: 0 for name, _ in BUCKETS}
     sum_ms: int = 0
@@ -25,7 +25,7 @@ class Latency(Value):
 
 
 class HookMetrics(Value):
-    """What hooks have done since they were made."""
+    """Counts of hooks since they were made."""
 
     memory_before_turn_total: int = 0
     memory_before_turn_fail_total: int = 0

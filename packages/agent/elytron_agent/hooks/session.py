@@ -19,7 +19,7 @@ _PROJECT: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class SessionHash(StrEnum):
-    """How a session's id follows from a credential."""
+    """Derivation of a session's id from a credential."""
 
     HMAC_SHA256 = "hmac-sha256"
     """Under a secret of the installation: without it, a credential cannot be guessed and compared."""
@@ -28,7 +28,7 @@ class SessionHash(StrEnum):
 
 
 class TurnCode(StrEnum):
-    """What is wrong with what a hook is given."""
+    """Errors of a hook's input."""
 
     PROJECT_REQUIRED = "PROJECT_REQUIRED"
     PROJECT_INVALID = "PROJECT_INVALID"
@@ -50,7 +50,7 @@ class TurnInvalid(InvalidInput):
 
 
 def session_of(credential: str, /, *, secret: bytes, by: SessionHash = SessionHash.HMAC_SHA256) -> str:
-    """Return the session's id of a credential: the same for the same one, and nothing that leads back to it.
+    """Return the session's id of a credential: the same for the same one, and not reversible.
 
     Raises InvalidInput for an empty credential, and for a missing secret where one is needed.
     """
@@ -97,7 +97,7 @@ def checked_turn(turn: str, /) -> str:
 
 
 def space_of(project: str, session: str, /) -> str:
-    """Return the memory space of a session; neither part can hold what stands between them."""
+    """Return the memory space of a session; neither part can contain the separator."""
     name = f"{project}/{session}"
     if len(name) <= SPACE_CHARS:
         return name

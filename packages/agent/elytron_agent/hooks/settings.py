@@ -14,13 +14,13 @@ from elytron_core.model import Request
 from elytron_store import parse_url
 
 SECTION: Final = "openai"
-"""The section of GPTChat's configuration in which these settings stand beside others."""
+"""The section of GPTChat's configuration that has these settings beside others."""
 MCP_SCHEMES: Final = ("mcp+https:", "mcp+http:")
 _OURS: Final = ("enable_memory", "memory_")
 
 
 class FailurePolicy(StrEnum):
-    """What becomes of a turn if its memory fails."""
+    """Effect on a turn if its memory fails."""
 
     CONTINUE = "continue"
     """It goes on without memory; the failure is counted and logged."""
@@ -28,7 +28,7 @@ class FailurePolicy(StrEnum):
 
 
 class StorageKind(StrEnum):
-    """Where memory is kept."""
+    """Storage of memory."""
 
     ELYTRON = "elytron"
     """In the memory that the hooks were made with."""
@@ -37,7 +37,7 @@ class StorageKind(StrEnum):
 
 
 class HookSettings(Request):
-    """How hooks recall and keep. Raises InvalidInput, which names the field."""
+    """Settings of hooks' recall and storage. Raises InvalidInput, which names the field."""
 
     enable_memory: bool = True
     memory_project: Annotated[str, Field(max_length=limits.PROJECT_CHARS)] = "gptchat"
@@ -81,7 +81,7 @@ class HookSettings(Request):
 
     @classmethod
     def read(cls, config: Mapping[str, Any], /) -> Self:
-        """Return the settings of a configuration: of its section `openai` where it has one, else of all of it.
+        """Return the settings of a configuration: of its section `openai` if it has one, else of all of it.
 
         In that section other names than ours are left alone. Raises InvalidInput, which names the field.
         """
@@ -95,7 +95,7 @@ class HookSettings(Request):
 
 
 def is_wanted(body: Mapping[str, Any] | None, /) -> bool:
-    """Tell whether a request wants memory: `laisky_extra.chat_switch.enable_memory` is not false, or says nothing."""
+    """Return whether a request wants memory: `laisky_extra.chat_switch.enable_memory` is not false, or says nothing."""
     switch: Any = body
     for name in ("laisky_extra", "chat_switch", "enable_memory"):
         if not isinstance(switch, Mapping):

@@ -49,7 +49,7 @@ class HookedTurn:
     messages: Any
     before: BeforeTurnReport
     after: AfterTurnReport | None = None
-    """What was kept, once the turn is over."""
+    """Result of keeping the turn, once it is over."""
     _reply: HostMessages | None = field(default=None, repr=False)
     _sent: HostMessages | None = field(default=None, repr=False)
 
@@ -190,7 +190,7 @@ class TurnHooks:
         return report
 
     async def after_turn(self, request: AfterTurn, /) -> AfterTurnReport:
-        """Keep the turn as evidence, once however often it is told, and its facts. Raises TurnInvalid, InvalidInput."""
+        """Store the turn as evidence, once for any number of calls, and its facts. Raises TurnInvalid, InvalidInput."""
         scope = self._scope(request)
         state = self._gate(request)
         if state is not None:

@@ -45,7 +45,7 @@ class TurnRecord:
     async def kept(
         self, sent: Sequence[HostMessage], reply: Sequence[TurnItem], request: AfterTurn, /
     ) -> AfterTurnReport:
-        """Keep the items from the user's latest message on, and the answer; what stands before is known."""
+        """Keep the items from the user's latest message on, and the answer; earlier ones are known."""
         told = turn_items(sent, reply)
         delta = window.delta_of(told, turn_id=request.turn_id, speaker=request.user_id)
         if delta is None:
@@ -97,7 +97,7 @@ class TurnRecord:
     async def _learned(
         self, told: Sequence[TurnItem], committed: MemoryFinalizeTurnReport, *, is_known: bool
     ) -> tuple[FactSource, tuple[WriteDecision, ...]]:
-        """Propose the facts of the turn, once: a turn that was told before asks no model again."""
+        """Propose the facts of the turn, once: a repeated turn asks no model again."""
         source, facts, deleted = FactSource.RULES, extraction.marked_facts(told), tuple[TurnFact, ...]()
         if self._model is not None and not is_known:
             known = await self._standing()
@@ -150,13 +150,13 @@ class TurnRecord:
         return tuple(fact for fact in standing if fact_id is None or fact.fact_id.casefold() == fact_id.casefold())
 
     async def _settled(self, committed: MemoryFinalizeTurnReport) -> None:
-        """Sum up old turns each time that as many turns were kept as stand in a context."""
+        """Sum up old turns each time that as many turns were stored as a context has."""
         every = self._settings.recent_items
         if committed.changed and committed.turn_id is not None and every and not sequence_of(committed.turn_id) % every:
             await self._summed_up()
 
     async def _summed_up(self) -> None:
-        """Put into the summary what stands beyond twice the recent items, and leave the recent ones."""
+        """Move items beyond twice the recent ones into the summary, and leave the recent ones."""
         known = await window.read_window(self._memory, self._scope, turns=limits.WINDOW_TURNS)
         if sum(len(group.items) for group in known.groups) <= 2 * self._settings.recent_items:
             return

@@ -1,8 +1,8 @@
-"""The window: the last turns of a conversation word for word, and what becomes of those before them.
+"""The window: the last turns of a conversation word for word, and the compaction of those before them.
 
 A turn's items are kept as messages of the transcript. What has no place in words (images, ids of calls, arguments)
-stands beside each message as an attribute that is erased with it. Compaction is a plan: the oldest groups are cut until
-the rest has room, and what was cut is told in a summary. Every group is in the window or in the summary.
+is an attribute beside each message, erased with it. Compaction is a plan: the oldest groups are cut until
+the rest has room, and the cut ones are in a summary. Every group is in the window or in the summary.
 """
 
 import json
@@ -84,7 +84,7 @@ class Window(Value):
 
 
 class Cut(NamedTuple):
-    """What a compaction keeps and what it cuts, each oldest first."""
+    """Groups that a compaction keeps and cuts, each oldest first."""
 
     kept: tuple[Group, ...]
     cut: tuple[Group, ...]
@@ -117,7 +117,7 @@ def extract(summary: str, groups: Iterable[Group], /) -> str:
 
 
 def fitting(summary: str, most_chars: int, /) -> str:
-    """Return the summary in so many characters: its lines cut short, and only then the oldest left out."""
+    """Return the summary within a number of characters: its lines cut short, and only then the oldest left out."""
     lines = summary.splitlines()
     if len(summary) <= most_chars:
         return summary

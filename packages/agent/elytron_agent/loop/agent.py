@@ -46,7 +46,7 @@ class Agent:
     """An agent that remembers: `async for event in agent.run("Hello")`.
 
     `model` is a chat model, or the address of one (`ollama:llama3.2`), which the agent then opens and closes. `tools`
-    stand beside its own: `done`, `set_preference`, and `web_search` if there is a provider. What it is asked, says and
+    are added to its own: `done`, `set_preference`, and `web_search` if there is a provider. What it is asked, says and
     does is stored step by step in `memory`, so that a run that broke off goes on. `name` is also that of its one
     thread, which one process at a time runs.
     """
@@ -122,7 +122,7 @@ class Agent:
     ) -> AsyncGenerator[AgentEvent]:
         """Yield what happens from the user's words to the end of the run, which is a RunEnded.
 
-        A run that broke off before goes on first. A `run_id` that was run already is not run again: its end is told.
+        A run that broke off before goes on first. A `run_id` that was run is not run again: its end is returned.
         Images, as addresses or `data:` URLs, are described, and the description is what is kept. Without `store`,
         memory keeps no turn of it. Raises InvalidInput, PermissionRefused, Conflict, and what the memory raises.
         """
@@ -174,7 +174,7 @@ class Agent:
             return await run.ended(record.end.reason if record.end is not None else StopReason.CANCELLED)
 
     async def head(self) -> ThreadHead:
-        """Return where the thread stands."""
+        """Return the state of the thread."""
         async with self._lock:
             await self._thread.refresh()
             return self._thread.head
@@ -271,7 +271,7 @@ class Agent:
         record = await self._record(run)
         yield RunStarted(run=run, thread=self.name, is_resumed=True, input=record.input.text)
         if record.end is not None:
-            # All was committed, but perhaps not told to the strategy, nor that the thread is free.
+            # All was committed, but perhaps without the call to the strategy, and the thread not freed.
             await tell_end(self._parts.strategy, record)
             await self._thread.end(record.turn)
             yield _told(record)

@@ -1,4 +1,4 @@
-"""What an agent is made of, and how a run is put together from it."""
+"""Parts of an agent, and the assembly of a run from them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -126,7 +126,7 @@ class Assembly:
         )
 
     async def _before(self, record: RunRecord) -> RunMemory:
-        """Return what the strategy gives the run: what stands in the prompt is what it gave when the run began."""
+        """Return the strategy's part of the run: its prompt is the one from the beginning of the run."""
         if self.strategy is None:
             return RunMemory()
         given = await self.strategy.before_run(self.thread.name, record.input.text)

@@ -67,9 +67,9 @@ class ModelStep:
     model: ChatModel
     settings: AgentSettings
     is_over: Callable[[], bool]
-    """Whether the run's time is over."""
+    """True if the run's time is over."""
     is_plain: bool = False
-    """Whether requests go without temperature and bound, because the model refuses a request that has them."""
+    """True if requests go without temperature and bound, because the model refuses a request that has them."""
     answer: ModelAnswer | None = None
     failed: Failed | None = None
     has_spoken: bool = False

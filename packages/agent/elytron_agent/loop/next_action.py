@@ -1,4 +1,4 @@
-"""What a run does next, told by its documents alone, so that a run that was broken off goes on at the same place."""
+"""Next action of a run, from its documents alone, so that a run that was broken off goes on at the same place."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from elytron_core.ports.chat import FinishReason, ToolCall
 
 
 class Doing(StrEnum):
-    """What comes next."""
+    """Next action."""
 
     ASK = "ask"
     CALL = "call"
@@ -20,7 +20,7 @@ class Doing(StrEnum):
 
 
 class Action(NamedTuple):
-    """What comes next: a question to the model, one call of its last reply, or the end."""
+    """Next action: a question to the model, one call of its last reply, or the end."""
 
     doing: Doing
     reason: StopReason = StopReason.ANSWERED

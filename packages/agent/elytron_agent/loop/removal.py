@@ -20,7 +20,7 @@ from elytron_core.scope import Scope
 
 
 class AgentRemoval(Value):
-    """What was erased, with no way back. `agents` are the agent and its subagents."""
+    """Report of an erasure, with no way back. `agents` are the agent and its subagents."""
 
     agents: tuple[str, ...]
     records: int = 0

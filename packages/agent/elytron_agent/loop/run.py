@@ -64,10 +64,10 @@ class Run:
     factor: float
     strategy: MemoryStrategy | None = None
     before: RunMemory = field(default_factory=RunMemory)
-    """What the strategy gave for this run."""
+    """The strategy's part of this run."""
     compacts: bool = True
     may_have_called: bool = False
-    """Whether the process that began the run may have ended in the middle of a call."""
+    """True if the process that began the run may have ended in the middle of a call."""
     end: RunEnd | None = None
     _context: TurnContext | None = None
     _dropped: int = 0
@@ -104,7 +104,7 @@ class Run:
                 report = await self.memory.finalize_turn_and_maintain(turn_of(self.record, reason, self.scope))
                 turn, memories = report.turn_id, report.message_ids
             except TurnConflict:
-                # The turn was committed before the run broke off, under another end: it stands as it is.
+                # The turn was committed before the run broke off, under another end: it stays as it is.
                 pass
         usage = self.record.usage
         known = self.record.end.at if self.record.end is not None else None
@@ -219,7 +219,7 @@ class Run:
         )
 
     def _may_repeat(self, call: ToolCall, digest: str) -> bool:
-        """Tell whether a call that may have been made is made again: under the same key and with the same arguments."""
+        """Return whether a call that may have been made is made again, with the same key and arguments."""
         return self.tools[call.name].may_repeat and tool_call.digest_of(call) == digest
 
     def _is_late(self) -> bool:
@@ -231,7 +231,7 @@ class Run:
             self.factor = factor_of(size, answer.usage.input_tokens)
 
     async def _is_counted(self, parts: ContextParts, size: int) -> bool:
-        """Have the model count, where no provider did yet: nothing is compacted by an estimate that need not be one."""
+        """Have the model count, if no provider did yet: nothing is compacted by an avoidable estimate."""
         if self.factor != context_limits.COUNT_MARGIN:
             return False
         tokens = await self.model.count(messages_of(parts), self._declared)
@@ -289,7 +289,7 @@ class Run:
 
 
 async def tell_end(strategy: MemoryStrategy | None, record: RunRecord, /) -> None:
-    """Tell the strategy how a run ended: in the same words each time, as a crash may hide that it was told."""
+    """Report a run's end to the strategy: in the same words each time, as a crash may hide an earlier report."""
     end = record.end
     if strategy is None or end is None or not record.input.is_stored:
         return

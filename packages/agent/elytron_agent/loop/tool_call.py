@@ -31,7 +31,7 @@ class ReadCall(Value):
     problem: str = ""
     """Why the call cannot be made."""
     is_malformed: bool = False
-    """Whether the arguments are no JSON object, so that the model has to be asked again."""
+    """True if the arguments are no JSON object, so that the model has to be asked again."""
 
 
 def read(call: ToolCall, tools: Mapping[str, Tool], /) -> ReadCall:
@@ -63,7 +63,7 @@ async def make(tool: Tool, found: ReadCall, key: CallKey, /, *, place: int, time
         text, is_error, is_outside = answer.text, answer.is_error, answer.is_outside
     except TimeoutError:
         text, is_error, is_outside, is_unknown = LATE, True, False, True
-    except Exception as error:  # noqa: BLE001 - a tool is anybody's code, and its failure is the model's to hear of
+    except Exception as error:  # noqa: BLE001 - a tool is foreign code, and its failure is reported to the model
         told = clipped(str(error), limits.PROBLEM_CHARS)
         text, is_error, is_outside = f"The tool failed: {type(error).__name__}: {told}", True, True
     return CallResult(

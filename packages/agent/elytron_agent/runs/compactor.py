@@ -66,7 +66,7 @@ class Compactor:
         return made
 
     async def _written(self, turns: Sequence[WindowTurn], previous: str) -> str | None:
-        """Return a model's summary whose quotes stand in the turns, asked for again once; else None."""
+        """Return a model's summary whose quotes are in the turns, asked for again once; else None."""
         asked = summary.request(turns, previous)
         for _ in range(2):
             try:

@@ -57,7 +57,7 @@ class RunStarted(Value):
 
 
 class ContextGiven(Value):
-    """What the model is given beside the conversation, and why."""
+    """The model's context beside the conversation, and its reasons."""
 
     kind: Literal["context_given"] = "context_given"
     run: str
@@ -67,7 +67,7 @@ class ContextGiven(Value):
     blocks: tuple[ShownBlock, ...] = ()
     has_summary: bool = False
     turns: int = 0
-    """How many earlier turns stand in the window."""
+    """Number of earlier turns in the window."""
     tokens: int = 0
     epoch: int = 0
     stable_fingerprint: str = ""
@@ -116,7 +116,7 @@ class ToolCalled(Value):
 
 
 class ToolAnswered(Value):
-    """What a tool answered is durable."""
+    """A tool's result is durable."""
 
     kind: Literal["tool_answered"] = "tool_answered"
     step: int
@@ -125,7 +125,7 @@ class ToolAnswered(Value):
     text: str
     is_error: bool = False
     is_unknown: bool = False
-    """Whether the outcome is not known, because the process ended in the middle of the call."""
+    """True if the outcome is not known, because the process ended in the middle of the call."""
 
 
 class Compacted(Value):

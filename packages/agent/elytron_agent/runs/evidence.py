@@ -30,7 +30,7 @@ def delivery_of(reason: StopReason, text: str, /) -> transcript.Delivery:
 def turn_of(record: RunRecord, reason: StopReason, scope: Scope | None, /) -> MemoryFinalizeTurnRequest:
     """Return the request that has memory keep the turn; a repeat of it stores nothing.
 
-    What tools brought from outside stands beside what was said as the word of a tool, which vouches for nothing.
+    Text that tools brought from outside is stored beside the messages as a tool's, which vouches for nothing.
     """
     delivery = delivery_of(reason, record.text)
     outside = [result for result in record.results if result.is_outside and not result.is_error]

@@ -1,7 +1,7 @@
 """The documents of an agent: its threads, and of each run what was asked, each reply, each result of a tool.
 
 A reply is stored before it is acted on. All are private records under reserved namespaces, which no
-model's tool lists. A document of a run is written once. What repeats a turn, a conversation or a block stands where
+model's tool lists. A document of a run is written once. A copy of a turn, a conversation or a block is stored where
 an erasure of that takes it along.
 """
 
@@ -34,19 +34,19 @@ AGENTS = "elytron:agent"
 _LABEL = "a document of an agent's run"
 _INPUT, _END, _GIVEN = "0000", "end", "given"
 _OTHERS: Final = 32
-"""So many turns of others may stand in the conversation beside those of the window."""
+"""Number of turns of others that may be in the conversation beside those of the window."""
 ValueT = TypeVar("ValueT", bound=Value)
 
 
 class RunInput(Value):
-    """What a run was asked. `by` is the process that began it."""
+    """Input of a run. `by` is the process that began it."""
 
     run: str
     at: Instant
     text: str
     thread: str
     is_stored: bool = True
-    """Whether memory keeps the turn as evidence."""
+    """True if memory keeps the turn as evidence."""
     by: str = ""
 
 
@@ -61,7 +61,7 @@ class StepReply(Value):
     digests: tuple[str, ...] = ()
     """Of each call's arguments. Stored ones have no credentials; a call that had some is not made again."""
     correction: str = ""
-    """What is said to the model about a reply that cannot be acted on."""
+    """Message to the model about a reply that cannot be acted on."""
     by: str = ""
 
     @property
@@ -74,7 +74,7 @@ class StepReply(Value):
 
 
 class CallResult(Value):
-    """What a call of a step came to."""
+    """Outcome of a step's call."""
 
     step: int
     place: int
@@ -85,12 +85,12 @@ class CallResult(Value):
     is_outside: bool = False
     is_unknown: bool = False
     is_malformed: bool = False
-    """Whether the call could not be read, so that the model was asked to make it again."""
+    """True if the call could not be read, so that the model was asked to make it again."""
     by: str = ""
 
 
 class RunEnd(Value):
-    """How a run ended."""
+    """End of a run."""
 
     reason: StopReason
     problem: str = ""
@@ -101,7 +101,7 @@ class RunEnd(Value):
 
 
 class GivenMemory(Value):
-    """What a strategy put before a run, the same until that is over. What was recalled for it is not stored."""
+    """A strategy's part before a run, the same until that is over. Recalled memories are not stored."""
 
     run: str
     system: str = ""
@@ -135,7 +135,7 @@ class RunRecord(Value):
 
     @property
     def turn(self) -> WindowTurn:
-        """Return the run as it stands in the window."""
+        """Return the run in the form of the window."""
         return WindowTurn(
             run=self.input.run,
             at=self.input.at,
@@ -168,7 +168,7 @@ class RunRecord(Value):
 
 
 def shown(result: CallResult, run: str, /) -> ToolResult:
-    """Return a result as the model is given it; what came from outside stands in a fence."""
+    """Return a result in the form for the model; text from outside is in a fence."""
     key = f"{run}/{result.step}/{result.place}"
     text = fenced_outside(result.text, key=key) if result.is_outside else guarded(result.text)
     return ToolResult(call_id=result.call, tool=result.tool, text=text, is_error=result.is_error)
@@ -189,12 +189,12 @@ class Journal:
         self._by = by
 
     async def head(self, thread: str, /) -> tuple[ThreadHead, int]:
-        """Return where the thread stands, and the version of that; a new one and 0 where there is none."""
+        """Return the state of the thread, and its version; a new one and 0 if there is none."""
         found = await self._read((AGENTS, self._agent), thread, ThreadHead)
         return found if found is not None else (ThreadHead(), 0)
 
     async def put_head(self, thread: str, head: ThreadHead, version: int, /) -> int:
-        """Store where the thread stands now, in the place of `version`. Raises Conflict if another process did."""
+        """Store the current state of the thread, in the place of `version`. Raises Conflict if another process did."""
         return await self._put((AGENTS, self._agent), thread, head, expected=version)
 
     async def stable(self, thread: str, epoch: int, /) -> Stable | None:
@@ -229,7 +229,7 @@ class Journal:
         return found[0].model_copy(update=text)
 
     async def put_summary(self, thread: str, summary: Summary, /) -> None:
-        """Store a summary; it stands before the window once the head says so."""
+        """Store a summary; it is used once the head names it."""
         key = f"summary.{summary.number:0{limits.EPOCH_DIGITS}}"
         await self._put(copies_of_conversation(thread), key, SummaryText(text=summary.text), expected=None)
         await self._put((AGENTS, self._agent, thread), key, summary.model_copy(update={"text": ""}), expected=None)
@@ -268,7 +268,7 @@ class Journal:
             return
 
     async def load(self, run: str, /) -> RunRecord | None:
-        """Return all that is stored of a run, None where there is nothing."""
+        """Return all that is stored of a run, None if there is nothing."""
         found: dict[str, Any] = {}
         offset = 0
         while True:
@@ -338,7 +338,7 @@ class Journal:
         try:
             report = await self._memory.put_record(request)
         except PreconditionFailed:
-            # A write of ours whose answer was lost on the way stands as it is.
+            # A write of this process whose answer was lost stays as it is.
             there = (await self._memory.get_record(self._get(namespace, key))).record
             if canonical.canonical_bytes(there.value) == canonical.canonical_bytes(told):
                 return there.version

@@ -8,9 +8,9 @@ TOOL_SECONDS = 120.0
 """So long a tool may take; after it the outcome is unknown."""
 CORRECTIONS = 1
 RETRIES = 1
-"""How often a step is asked again after an answer that broke off."""
+"""Number of times that a step is asked again after an answer that broke off."""
 COMPACTIONS_A_STEP = 3
-"""How often a request that is too long is made shorter."""
+"""Number of times that a request that is too long is made shorter."""
 INPUT_CHARS = 40_000
 RESULT_CHARS = 40_000
 """So that a document holds it: a record has 256 KiB, and a character takes at most six bytes of JSON."""
@@ -25,7 +25,7 @@ OUTSIDE_CHARS = 2_000
 TEMPERATURE = 0.7
 MAX_TOKENS = 32_768
 WELCOME_RUNS = 15
-"""So many runs are given guidance for a person whom the agent does not know yet."""
+"""Number of runs with guidance for a person whom the agent does not know yet."""
 WEB_RESULTS, WEB_RESULTS_MAX = 10, 20
 WEB_TEXT_CHARS = 1_200
 SUBAGENTS = 64

@@ -13,14 +13,14 @@ _LOCALE = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$"
 
 
 class Preferences(Request):
-    """What a person set: where clocks are read, and in which language. Raises InvalidInput."""
+    """A person's preferences: time zone and language. Raises InvalidInput."""
 
     timezone: Annotated[str, AfterValidator(zone_of)] = "UTC"
     locale: Annotated[str, Field(pattern=_LOCALE)] | None = None
 
 
 class RunBudget(Request):
-    """What one run may use; it ends where a bound is reached. None: no bound."""
+    """Budget of one run; it ends when a bound is reached. None: no bound."""
 
     steps: Annotated[int, Field(ge=1, le=100)] = limits.MAX_STEPS
     calls: Annotated[int, Field(ge=0)] | None = limits.MAX_CALLS
@@ -30,7 +30,7 @@ class RunBudget(Request):
 
 
 class AgentSettings(Request):
-    """How an agent works. Models are addresses, `dialect:name[@url]`; without them, that of the agent."""
+    """Settings of an agent. Models are addresses, `dialect:name[@url]`; without them, that of the agent."""
 
     enabled: bool = False
     model: str | None = None
@@ -42,15 +42,15 @@ class AgentSettings(Request):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = limits.TEMPERATURE
     max_tokens: Annotated[int, Field(ge=1)] | None = limits.MAX_TOKENS
     uses_tools: bool = True
-    """Whether tools are offered and called."""
+    """True if tools are offered and called."""
     compacts: bool = True
-    """Whether old turns become summaries."""
+    """True if old turns become summaries."""
     recall_deadline_s: Annotated[float, Field(ge=0)] = context_limits.RECALL_DEADLINE_S
     budget: RunBudget = RunBudget()
 
 
 class Usage(Value):
-    """What a run used."""
+    """Usage of a run."""
 
     steps: int = 0
     calls: int = 0

@@ -1,4 +1,4 @@
-"""Where the parts of a context come from: the thread, the blocks, memory, and the strategy of a run."""
+"""Sources of a context's parts: the thread, the blocks, memory, and the strategy of a run."""
 
 import hashlib
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from elytron_core.scope import Scope
 
 @dataclass(slots=True)
 class TurnContext:
-    """What a run is given beside its conversation, and how it was found."""
+    """Context of a run beside its conversation, and its origin."""
 
     tail: str
     recalled: tuple[Recalled, ...]
@@ -53,7 +53,7 @@ class ContextSource:
         return found if found is not None else await self._made(await self._facts() or "")
 
     async def renewed(self) -> Stable:
-        """Return the stable part, made anew if one of its facts stands no more: what was taken back is not shown."""
+        """Return the stable part, rebuilt if one of its facts is not current: a withdrawn fact is not shown."""
         found, facts = await self.thread.read_stable(), await self._facts()
         if found is not None and (facts is None or set(found.facts.splitlines()) <= set(facts.splitlines())):
             return found
@@ -119,7 +119,7 @@ class ContextSource:
         )
 
     async def _facts(self) -> str | None:
-        """Return what stands as memory projects it; None if memory fails."""
+        """Return the standing part as memory projects it; None if memory fails."""
         request = MemoryProjectionRequest(
             scope=self.scope,
             query="",
@@ -137,12 +137,12 @@ class ContextSource:
 
 
 def is_first_time(runs: int, blocks: Sequence[ShownBlock], /) -> bool:
-    """Tell whether the agent does not know the person yet: among the first runs, and the block `human` is empty."""
+    """Return whether the agent does not know the person yet: among the first runs, and the block `human` is empty."""
     known = any(block.label == HUMAN and block.value.strip() for block in blocks)
     return runs <= limits.WELCOME_RUNS and not known
 
 
 def fingerprint(parts: ContextParts, /) -> str:
-    """Return a digest of what stands before the window."""
+    """Return a digest of the part before the window."""
     told = f"{parts.policy}\0{parts.stable}\0{parts.summary}"
     return hashlib.sha256(told.encode()).hexdigest()[:16]

@@ -11,7 +11,7 @@ from elytron_core.errors import ElytronError, NotFound, StillRunning
 
 @dataclass(slots=True)
 class Thread:
-    """One thread. What is read is kept, and read anew if another process changed the head."""
+    """One thread. Its state is cached, and read again if another process changed the head."""
 
     journal: Journal
     name: str
@@ -37,9 +37,9 @@ class Thread:
                 self.turns |= await self._turns((run,))
 
     async def settle(self) -> None:
-        """Read the thread, and let go of what memory no longer holds: turns that were forgotten or erased.
+        """Read the thread, and drop turns that were forgotten or erased in memory.
 
-        The turns of a summary that was erased come back as far as they stand.
+        The remaining turns of a summary that was erased come back.
         """
         await self.refresh()
         while self.summary is not None and self.summary.is_erased:

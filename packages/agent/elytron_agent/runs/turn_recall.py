@@ -31,7 +31,7 @@ class TurnRecall:
     scope: Scope | None
     deadline_s: float
     agent: str | None = None
-    """Whose turns alone are recalled; None: all of the space."""
+    """The agent whose turns alone are recalled; None: all of the space."""
     _late: set[asyncio.Task[MemoryRecallReport]] = field(default_factory=set[asyncio.Task[MemoryRecallReport]])
 
     async def recall(self, text: str, /, *, beside: Collection[str]) -> tuple[tuple[Recalled, ...], Outcome]:
@@ -68,7 +68,7 @@ class TurnRecall:
         return found, "found" if found else "nothing"
 
     def _is_shown(self, hit: RecallHit, beside: Collection[str]) -> bool:
-        """Tell whether the window has what was recalled: the message itself, or the thread's own summary."""
+        """Return whether the window has a recalled memory: the message itself, or the thread's own summary."""
         is_own = self.scope is not None and hit.conversation == self.scope.conversation
         return hit.id in beside or (hit.plane is Plane.SUMMARY and is_own)
 
@@ -80,9 +80,9 @@ class TurnRecall:
     def _over(self, task: asyncio.Task[MemoryRecallReport]) -> None:
         self._late.discard(task)
         if not task.cancelled():
-            task.exception()  # taken, so that nothing is told of one that no caller waits for
+            task.exception()  # taken, so that nothing is reported of one that no caller waits for
 
 
 def _is_withheld(hit: RecallHit) -> bool:
-    """Tell whether agents do not see a turn. A condition of the filter would read the metadata of every turn."""
+    """Return whether agents do not see a turn. A condition of the filter would read the metadata of every turn."""
     return hit.metadata.get(PRIVATE) is True or hit.metadata.get(STORE) is False

@@ -16,7 +16,7 @@ Entries = tuple[str, ...]
 
 
 class Target(StrEnum):
-    """Which list: the assistant's own notes, or what it knows of the user."""
+    """A list: the assistant's own notes, or its knowledge of the user."""
 
     MEMORY = "memory"
     USER = "user"
@@ -27,7 +27,7 @@ class Target(StrEnum):
 
 
 class Action(StrEnum):
-    """What is done with an entry."""
+    """Action on an entry."""
 
     ADD = "add"
     REPLACE = "replace"
@@ -61,7 +61,7 @@ def written(entries: Sequence[str], /) -> str:
 
 
 def is_written(text: str, /, *, limit: int) -> bool:
-    """Tell whether a file's text is a list of entries: what is read of it gives the same text again."""
+    """Return whether a file's text is a list of entries: parsed and written it is the same text."""
     parts = [entry for part in text.split(DELIMITER) if (entry := part.strip())]
     return text.strip() == written(parts) and all(len(entry) <= limit for entry in parts)
 

@@ -16,7 +16,7 @@ _BACKUPS: Final = ".bak."
 
 
 class FileText(NamedTuple):
-    """What a file holds: its text, and the bytes as they are. `text` is None if they are not UTF-8."""
+    """Contents of a file: its text, and its bytes. `text` is None if they are not UTF-8."""
 
     text: str | None
     data: bytes
@@ -77,5 +77,5 @@ def entries_of(found: FileText | None, /) -> Entries:
 
 
 def is_edited_by_hand(found: FileText | None, /, *, limit: int) -> bool:
-    """Tell whether writing the entries of this file would lose something of it."""
+    """Return whether writing the entries of this file would lose something of it."""
     return found is not None and (found.text is None or not is_written(found.text, limit=limit))

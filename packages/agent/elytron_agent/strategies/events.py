@@ -16,7 +16,7 @@ from elytron_gateway.wire import Scope as SearchScope
 
 
 class RunEventKind(StrEnum):
-    """What became of a call."""
+    """Outcome of a call."""
 
     RECALL_SUCCEEDED = "memory_gateway_recall_succeeded"
     RECALL_FAILED = "memory_gateway_recall_failed"

@@ -34,7 +34,7 @@ RequestT = TypeVar("RequestT", bound=Request)
 
 
 class Mode(StrEnum):
-    """Which strategy."""
+    """Name of a strategy."""
 
     CURATED = "curated"
     """MEMORY.md and USER.md in the system prompt, changed by the tool `memory`."""

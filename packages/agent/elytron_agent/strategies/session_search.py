@@ -1,4 +1,4 @@
-"""The tool `session_search`: earlier sessions, searched by words and meaning, whatever the strategy."""
+"""The tool `session_search`: earlier sessions, searched by words and meaning, with any strategy."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The strategy: the one boundary between a loop and whatever memory it has."""
+"""The strategy: the one boundary between a loop and its memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from elytron_core.scope import Name
 
 
 class Ending(StrEnum):
-    """How a run came to its end."""
+    """End of a run."""
 
     COMPLETED = "completed"
     """With an answer, also if a limit of tools was reached."""
@@ -23,7 +23,7 @@ class Ending(StrEnum):
 
 
 class Exchange(Value):
-    """What a run was about: what the user said and the final answer. There is no place for other messages."""
+    """Content of a run: the user's message and the final answer. There is no place for other messages."""
 
     prompt: str
     answer: str
@@ -33,11 +33,11 @@ class Exchange(Value):
     turn: Name | None = None
     """The host's id of the turn: a turn that is stored twice under it is stored once."""
     is_stored: bool = False
-    """Whether the host itself stored the turn in the memory that the strategy uses."""
+    """True if the host itself stored the turn in the memory that the strategy uses."""
 
 
 class Placement(StrEnum):
-    """Where the reference stands among the messages. The current input is always the last one."""
+    """Place of the reference among the messages. The current input is always the last one."""
 
     BEFORE_HISTORY = "before_history"
     """Behind the system prompt and the activated skills."""
@@ -47,10 +47,10 @@ class Placement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunMemory:
-    """What a run begins with.
+    """Beginning of a run.
 
-    `system` stands in the system prompt, and `standing` behind it, in a message without a privileged role; both stay
-    the same for the whole run. `reference` is what was recalled for this run: a message, shown and never stored.
+    `system` is in the system prompt, and `standing` behind it, in a message without a privileged role; both stay
+    the same for the whole run. `reference` has the recalled memories of this run: a message, shown and never stored.
     `tools` are for this run alone.
     """
 
@@ -88,9 +88,9 @@ class MemoryStrategy(Protocol):
         ...
 
     async def after_run(self, conversation: str, exchange: Exchange, /) -> None:
-        """Store what the run was about, if that is this strategy's to do.
+        """Store the run's content, if that is this strategy's task.
 
-        After a crash it is told again, under the same `turn` and in the same words: that is to have one effect.
+        After a crash it is called again, with the same `turn` and the same words: that is to have one effect.
         """
         ...
 

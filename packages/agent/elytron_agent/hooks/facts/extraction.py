@@ -1,4 +1,4 @@
-"""Facts of a turn: by five markers in what the user says outright, and by a model where there is one.
+"""Facts of a turn: by five markers in the user's plain statements, and by a model if there is one.
 
 A fact is known by an id and a key, and has a value, a tier and a confidence. It becomes a draft of the facts plane,
 whose topic is `id::key` and whose content is `key: value`; admission judges it there.
@@ -42,7 +42,7 @@ KINDS: Final = {
 
 
 class TurnFact(Value):
-    """A fact that a turn tells."""
+    """A fact of a turn."""
 
     fact_id: str
     key: str
@@ -56,7 +56,7 @@ class TurnFact(Value):
 
 
 class Marker(NamedTuple):
-    """Words behind which a fact stands."""
+    """Words that introduce a fact."""
 
     words: str
     fact_id: str
@@ -91,7 +91,7 @@ class UpdatedFact(Value, extra="ignore"):
 
 
 class ExtractedFacts(Value, extra="ignore"):
-    """What a model draws from a turn."""
+    """A model's facts of a turn."""
 
     updated_facts: Annotated[tuple[UpdatedFact, ...], Field(max_length=limits.MODEL_FACTS)] = ()
     deleted_fact_ids: Annotated[tuple[str, ...], Field(max_length=limits.MODEL_FACTS)] = ()

@@ -19,7 +19,7 @@ from elytron_core.text import similarity
 
 
 class InsightType(StrEnum):
-    """What an insight is about."""
+    """Kind of an insight."""
 
     EVOLUTION = "fact_evolution"
     STABILITY = "fact_stability"
@@ -29,7 +29,7 @@ CONFIDENCE = {InsightType.EVOLUTION: 0.84, InsightType.STABILITY: 0.78}
 
 
 class Insight(Value):
-    """What several versions of a fact, or several words for it, show."""
+    """Insight from several versions of a fact, or several words for it."""
 
     id: str
     type: InsightType
@@ -47,7 +47,7 @@ def insights_of(entries: Iterable[FactEntry], /, *, at: Instant) -> tuple[Insigh
 
 
 def holds(entry: FactEntry, at: Instant, /) -> bool:
-    """Tell whether a fact stands, and its time is not over."""
+    """Return whether a fact is current, and its time is not over."""
     return entry.state is State.ACTIVE and (entry.valid_to is None or at < entry.valid_to)
 
 

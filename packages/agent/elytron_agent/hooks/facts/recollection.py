@@ -37,7 +37,7 @@ class TierWeights(Value):
     tier: dict[Tier, float] = {Tier.L0: 0.35, Tier.L1: 0.10, Tier.L2: 0.20}
     recency: float = 0.25
     recency_hours: float = 240
-    """A fact loses one point in so many hours, and no more than `recency`."""
+    """Number of hours in which a fact loses one point, and no more than `recency`."""
     matched: float = 0.25
     term: float = 0.15
     insight_term: float = 0.30
@@ -57,7 +57,7 @@ STANDARD: Final = TierWeights()
 
 
 class RankedFact(Value):
-    """A fact that stands, and what it is worth for a turn."""
+    """A current fact, and its score for a turn."""
 
     id: str
     fact: TurnFact
@@ -68,7 +68,7 @@ class RankedFact(Value):
 
 
 class Recollection(Value):
-    """What a turn may be reminded of, best first."""
+    """Facts for a turn, best first."""
 
     facts: tuple[RankedFact, ...] = ()
     insights: tuple[Insight, ...] = ()
@@ -97,7 +97,7 @@ class Recollection(Value):
 
 
 async def fact_entries(memory: MemoryFace, scope: Scope, /) -> tuple[FactEntry, ...]:
-    """Return the facts of a session that stand or were superseded, oldest first, so many as are read for one turn."""
+    """Return the current and superseded facts of a session, oldest first, up to the bound for one turn."""
     found: list[FactEntry] = []
     cursor: str | None = None
     while len(found) < limits.FACTS_READ:
@@ -148,7 +148,7 @@ def telling(
 async def recollect(
     memory: MemoryFace, scope: Scope, query: str, /, *, settings: HookSettings, at: Instant, seen: Collection[str]
 ) -> Recollection:
-    """Return what a turn is reminded of; messages whose text is in `seen` stand in its context already."""
+    """Return the reference of a turn; messages whose text is in `seen` are in its context already."""
     entries, chunks = await asyncio.gather(
         fact_entries(memory, scope), _chunks(memory, scope, query, limit=settings.search_hits, seen=seen)
     )

@@ -18,7 +18,7 @@ _PATH: Final = re.compile(r"(?:/[^/\s\x00-\x1f\x7f\\]+)+")
 
 
 class EntryKind(StrEnum):
-    """What stands at a path."""
+    """Entry at a path."""
 
     FOLDER = "folder"
     FILE = "file"
@@ -74,7 +74,7 @@ class Folders:
                 self._folders.setdefault(above, [])
 
     def listed(self, path: str, /, *, depth: int, limit: int) -> TreeListing:
-        """Return what stands up to `depth` levels below a folder. Raises NotFound."""
+        """Return the entries up to `depth` levels below a folder. Raises NotFound."""
         if path not in self._folders:
             raise NotFound(what="folder", name=path)
         found = [*map(self._folder, self._folders), *map(_file, self._files.values())]
@@ -129,13 +129,13 @@ def _file(file: TreeFile) -> TreeEntry:
 
 
 def _above(path: str) -> list[str]:
-    """Return the folders that a path stands in."""
+    """Return the folders of a path."""
     parts = path.split("/")[1:-1]
     return [ROOT, *("/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1))]
 
 
 def _depth(folder: str, path: str) -> int:
-    """Return how many levels below a folder a path stands; 0 if it stands elsewhere."""
+    """Return how many levels below a folder a path is; 0 if it is elsewhere."""
     start = folder if folder == ROOT else f"{folder}/"
     return path[len(start) :].count("/") + 1 if path.startswith(start) and path != folder else 0
 

@@ -32,7 +32,7 @@ class MemoryTree:
     async def list(
         self, path: str = ROOT, /, *, depth: int = limits.TREE_DEPTH, limit: int = limits.TREE_LIMIT
     ) -> TreeListing:
-        """Return what stands below a folder, each folder with its abstract. Raises InvalidInput, NotFound."""
+        """Return the entries below a folder, each folder with its abstract. Raises InvalidInput, NotFound."""
         checked_path(path)
         return (await self._folders()).listed(path, depth=max(1, depth), limit=max(1, limit))
 

@@ -1,1 +1,1 @@
-"""What an agent has beside its memory: tools of its loop, a web search, eyes, and subagents."""
+"""Tools of an agent beside its memory: its loop's own, a web search, vision, and subagents."""

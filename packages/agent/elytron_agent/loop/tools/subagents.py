@@ -16,7 +16,7 @@ from elytron_core.scope import Name, Scope
 
 
 class MemoryMode(StrEnum):
-    """Whose memory a subagent has."""
+    """Memory of a subagent."""
 
     SHARED = "shared"
     """That of the main agent: its blocks, and what was said anywhere."""
@@ -25,7 +25,7 @@ class MemoryMode(StrEnum):
 
 
 class Creator(StrEnum):
-    """Who made a subagent."""
+    """Creator of a subagent."""
 
     USER = "user"
     AGENT = "agent"

@@ -24,7 +24,7 @@ UNSEEN: Final = "it could not be described"
 
 
 async def described(model: ChatModel, images: Sequence[str], text: str, /) -> str:
-    """Return `text` with a description of each image behind it; one that cannot be described is told so."""
+    """Return `text` with a description of each image behind it; one that cannot be described is marked so."""
     told = [text] if text else []
     for number, url in enumerate(images, 1):
         label = f"image {number}" if len(images) > 1 else "image"
