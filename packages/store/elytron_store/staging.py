@@ -11,7 +11,8 @@ from pathlib import Path
 
 from elytron_core.errors import InvalidInput, StoreFailed, StoreUnavailable
 from elytron_store.file.disk.locks import try_lock
-from elytron_store.file.disk.places import create, make_folder, sync_folder
+from elytron_store.file.disk.places import create, make_folder
+from elytron_store.file.disk.sync import sync_folder
 from elytron_store.path_probe import is_folder, is_there
 
 _LOCK = "lock"

@@ -23,6 +23,7 @@ from elytron_store.file.disk import places
 from elytron_store.file.disk.failures import while_reading, while_writing
 from elytron_store.file.disk.locks import locked, try_lock
 from elytron_store.file.disk.places import Places
+from elytron_store.file.disk.sync import move, sync, write_all
 from elytron_store.path_probe import is_folder
 
 _MAGIC = b"elyblob\x01"
@@ -64,10 +65,10 @@ class BlobWriter:
         with self._mutex:
             file = self._opened()
             self._put(file, b"")
-            places.sync(file)
+            sync(file)
             if sys.platform == "win32":
                 file.close()  # there an open file cannot be moved
-            places.move(self._path, target)
+            move(self._path, target)
             file.close()
             self._over = True
 
@@ -88,11 +89,11 @@ class BlobWriter:
                 self._file = places.create(self._path)
                 free = try_lock(self._file)
             assert free, "nobody else knows this name"
-            places.write_all(self._file, _MAGIC)
+            write_all(self._file, _MAGIC)
         return self._file
 
     def _put(self, file: FileIO, data: bytes) -> None:
-        places.write_all(file, _HEAD.pack(len(data), _seal(self._name, self._key, self._count, data)) + data)
+        write_all(file, _HEAD.pack(len(data), _seal(self._name, self._key, self._count, data)) + data)
         self._count += 1
 
 

@@ -8,7 +8,8 @@ from elytron_store import limits as store_limits
 from elytron_store import manifest
 from elytron_store.file.disk.failures import while_reading
 from elytron_store.file.disk.locks import locked
-from elytron_store.file.disk.places import Places, create, make_folder, sync, sync_folder, write_all, write_file
+from elytron_store.file.disk.places import Places, create, make_folder, write_file
+from elytron_store.file.disk.sync import sync, sync_folder, write_all
 from elytron_store.manifest import Manifest
 from elytron_store.path_probe import is_folder, is_there
 

@@ -16,6 +16,7 @@ from elytron_store import document_checks
 from elytron_store.file import frame
 from elytron_store.file.contents import Contents, Span, entries_of, read_answer, read_sealed
 from elytron_store.file.disk import places
+from elytron_store.file.disk.sync import move, sync, write_all
 from elytron_store.file.frame import Block, KeptAnswer, KeptDocument, KeptEntry, Record
 from elytron_store.file.log import Hole, Log
 from elytron_store.group_commit import Outcome
@@ -54,8 +55,8 @@ def append(path: Path, data: bytes, /, *, salt: bytes, start: int) -> None:
     with FileIO(path, "r+") as file:
         try:
             file.seek(start)
-            places.write_all(file, data)
-            places.sync(file)
+            write_all(file, data)
+            sync(file)
             acknowledge(file, salt, start + len(data))
         except OSError:
             file.truncate(start)
@@ -65,7 +66,7 @@ def append(path: Path, data: bytes, /, *, salt: bytes, start: int) -> None:
 def acknowledge(file: FileIO, salt: bytes, end: int, /) -> None:
     """Say in the header that all before `end` is durable; the word itself becomes durable with the next sync."""
     file.seek(frame.ACKNOWLEDGED_AT)
-    places.write_all(file, frame.encode_acknowledged(salt, end))
+    write_all(file, frame.encode_acknowledged(salt, end))
 
 
 def recover(path: Path, /) -> None:
@@ -94,8 +95,8 @@ def recover(path: Path, /) -> None:
         file.truncate(end)
         file.seek(acknowledged)
         # Written once more: after a failed sync the system may hold these bytes for clean although they are not.
-        places.write_all(file, whole)
-        places.sync(file)
+        write_all(file, whole)
+        sync(file)
         acknowledge(file, salt, end)
 
 
@@ -119,16 +120,16 @@ def write_new(path: Path, space: SpaceId, frames: Iterable[Frame], /, *, instead
     try:
         with places.create(beside) as file:
             end = frame.HEADER_BYTES
-            places.write_all(file, frame.encode_header(salt, space, acknowledged=end))
+            write_all(file, frame.encode_header(salt, space, acknowledged=end))
             for each in frames:
                 data = encode((each,), salt=salt, offset=end)
-                places.write_all(file, data)
+                write_all(file, data)
                 end += len(data)
             acknowledge(file, salt, end)
-            places.sync(file)
+            sync(file)
         if instead_of is not None:
             instead_of.close()
-        places.move(beside, path)
+        move(beside, path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise

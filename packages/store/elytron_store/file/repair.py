@@ -11,10 +11,11 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import CheckReport, Damage, Problem, Ref
 from elytron_store.file import blobs, frame, generation
 from elytron_store.file.contents import Contents, Span, entries_of, read_sealed
-from elytron_store.file.disk import places, quarantine
+from elytron_store.file.disk import quarantine
 from elytron_store.file.disk.failures import while_writing
 from elytron_store.file.disk.locks import locked
 from elytron_store.file.disk.places import Places
+from elytron_store.file.disk.sync import move
 from elytron_store.file.generation import Frame
 from elytron_store.file.log import Hole, Log
 from elytron_store.ledger import Answered
@@ -101,7 +102,7 @@ def repair(where: Places, name: str, /, *, busy_wait_s: float) -> Findings | Non
         if findings.space is None:
             # Behind a lost header no frame can be recognised, so all of the space is moved aside.
             aside = quarantine.folder_of(where, name) / f"space.{os.urandom(8).hex()}"
-            places.move(where.log_of(name).parent, aside)
+            move(where.log_of(name).parent, aside)
             return findings
         _mend_blobs(where, name)
         log = Log.open(where.log_of(name))

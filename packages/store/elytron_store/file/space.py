@@ -17,6 +17,7 @@ from elytron_store.file.disk import places, quarantine
 from elytron_store.file.disk.failures import ENGINE, while_writing
 from elytron_store.file.disk.locks import locked
 from elytron_store.file.disk.places import Places
+from elytron_store.file.disk.sync import move, sync_folder
 from elytron_store.file.generation import Frame
 from elytron_store.file.log import Log
 from elytron_store.group_commit import Outcome
@@ -173,9 +174,9 @@ class FileSpace:
         # Out of sight in one step, so that a crash leaves a space whole or gone; the rest is swept at the next open.
         places.make_folder(self._where.trash)
         gone = self._where.trash / f"{self.name}.{os.urandom(8).hex()}"
-        places.move(folder, gone)
+        move(folder, gone)
         shutil.rmtree(gone)
-        places.sync_folder(self._where.trash)
+        sync_folder(self._where.trash)
         return Erased(documents=documents, blobs=removed, entries_scrubbed=entries, sequence=0)
 
     def _remove_blobs(self, keys: set[str]) -> int:
@@ -186,7 +187,7 @@ class FileSpace:
                 path.unlink()
                 removed += 1
         if removed:
-            places.sync_folder(self._where.blobs_of(self.name))
+            sync_folder(self._where.blobs_of(self.name))
         return removed
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Places in a file store's folder, and durable writing of files there.
+"""Places in a file store's folder, and what is made there: folders and whole files.
 
 manifest.json
 locks/store, locks/00 ... ff             held while opening; while a space with that digest's start is written
@@ -11,19 +11,17 @@ quarantine/<sha-256 of the space>/       what `repair` moved aside
 """
 
 import os
-import sys
-import time
 from io import FileIO
 from pathlib import Path
 
 from elytron_core.canonical import digest
 from elytron_core.ids import SpaceId
+from elytron_store.file.disk.sync import move, sync, sync_folder, write_all
 from elytron_store.path_probe import is_folder
 
 _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600
 _LOG = "log"
-_TRIES_ON_WINDOWS = 500
 
 
 class Places:
@@ -68,53 +66,6 @@ def make_folder(path: Path, /) -> None:
 def create(path: Path, /) -> FileIO:
     """Open a new, empty file at `path` for reading and writing, readable by its owner alone."""
     return FileIO(path, "w+", opener=lambda name, flags: os.open(name, flags, _FILE_MODE))
-
-
-def write_all(file: FileIO, data: bytes | bytearray, /) -> None:
-    """Write all of `data` at the position of `file`: a raw file may take less at once."""
-    rest = memoryview(data)
-    while rest:
-        written = file.write(rest)
-        assert written is not None, "the file blocks"
-        rest = rest[written:]
-
-
-def sync(file: FileIO, /) -> None:
-    """Return when everything written to `file` is on the device."""
-    if sys.platform == "darwin":
-        import fcntl
-
-        fcntl.fcntl(file.fileno(), fcntl.F_FULLFSYNC)
-    elif sys.platform == "linux":
-        os.fdatasync(file.fileno())  # the length included, which is all of the file's own data that matters
-    else:
-        os.fsync(file.fileno())
-
-
-def sync_folder(path: Path, /) -> None:
-    """Return when the names in the folder `path` are on the device."""
-    if sys.platform == "win32":
-        return  # Windows has no such call: it keeps names in the journal of its file system
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def move(source: Path, target: Path, /) -> None:
-    """Leave the synced file or folder `source` at `target`, replacing a file there, for good."""
-    for last in (False,) * _TRIES_ON_WINDOWS + (True,):
-        try:
-            source.replace(target)
-            break
-        except PermissionError:
-            if last or sys.platform != "win32":
-                raise
-            time.sleep(0.01)  # another handle is reading the target, which takes no longer than a read
-    sync_folder(target.parent)
-    if source.parent != target.parent:
-        sync_folder(source.parent)
 
 
 def write_file(path: Path, data: bytes, /) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from elytron_core.ports.store import Ref
 from elytron_store.file.disk import places
 from elytron_store.file.disk.places import Places
+from elytron_store.file.disk.sync import move, sync_folder
 from elytron_store.path_probe import is_folder
 
 _STRETCH = "log."
@@ -24,7 +25,7 @@ def keep(where: Places, name: str, label: str, data: bytes, /) -> None:
 
 def keep_file(where: Places, name: str, label: str, path: Path, /) -> None:
     """Move the file at `path` aside under `label`. Raises OSError."""
-    places.move(path, folder_of(where, name) / label)
+    move(path, folder_of(where, name) / label)
 
 
 def document_label(ref: Ref, revision: int, /) -> str:
@@ -47,7 +48,7 @@ def forget(where: Places, name: str, /, *, refs: Collection[Ref], blobs: Collect
     for path in folder.iterdir():
         if is_named(path.name, refs=refs, blobs=blobs):
             path.unlink(missing_ok=True)
-    places.sync_folder(folder)
+    sync_folder(folder)
 
 
 def is_named(label: str, /, *, refs: Collection[Ref], blobs: Collection[str]) -> bool:
@@ -63,7 +64,7 @@ def clear(where: Places, name: str, /) -> None:
     folder = where.quarantine / name
     if is_folder(folder):
         shutil.rmtree(folder)
-        places.sync_folder(where.quarantine)
+        sync_folder(where.quarantine)
 
 
 def folder_of(where: Places, name: str, /) -> Path:
