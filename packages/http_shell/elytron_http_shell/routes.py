@@ -29,6 +29,7 @@ from elytron_core.errors import ElytronError
 from elytron_http_shell.description.docs_pages import describing, watching
 from elytron_http_shell.doors import request_id_of, route
 from elytron_http_shell.guard import Guard, standing
+from elytron_http_shell.request.disconnect import answer_nobody
 from elytron_http_shell.responses import refused
 from elytron_http_shell.static_router import Direct
 from elytron_http_shell.streams.surfaces import streams
@@ -162,10 +163,6 @@ async def _http(request: Request, error: Exception) -> Response:
     return refused(told, headers=dict(error.headers or {}))
 
 
-async def _gone(_request: Request, _error: Exception) -> Response:
-    return Response(status_code=400)  # the client is gone
-
-
 async def _unknown(request: Request, error: Exception) -> Response:
     # Starlette answers these outside the guard, which so cannot add its headers.
     request_id = request_id_of(request.scope)
@@ -175,6 +172,6 @@ async def _unknown(request: Request, error: Exception) -> Response:
 HANDLERS: dict[Any, Any] = {
     ElytronError: _known,
     HTTPException: _http,
-    ClientDisconnect: _gone,
+    ClientDisconnect: answer_nobody,
     Exception: _unknown,
 }

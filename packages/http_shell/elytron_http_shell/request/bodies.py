@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Callable
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elytron_core import limits, strict_json
 from elytron_core.errors import PayloadTooLarge
 from elytron_core.strict_json import Json
+from elytron_http_shell.request.disconnect import connected
 from elytron_http_shell.request.headers import heads_of
 
 _JSON = "application/json"
@@ -32,7 +32,7 @@ async def body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
 async def _whole(receive: Receive, *, limit: int) -> bytes:
     whole = bytearray()
     while True:
-        message = await _next(receive)
+        message = await connected(receive)
         whole += message.get("body", b"")
         if len(whole) > limit:
             raise PayloadTooLarge(limit=limit, what="the body")
@@ -47,7 +47,7 @@ async def pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncItera
     while more:
         try:
             async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
-                message = await _next(receive)
+                message = await connected(receive)
         except TimeoutError:
             raise HTTPException(408) from None
         piece: bytes = message.get("body", b"")
@@ -90,10 +90,3 @@ def require_json(headers: Headers, /) -> None:
     """Raise HTTPException unless the body is said to be JSON."""
     if headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
         raise HTTPException(415, headers={"Accept": _JSON})
-
-
-async def _next(receive: Receive) -> Message:
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise ClientDisconnect
-    return message

@@ -16,12 +16,13 @@ from pydantic_core import from_json
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.types import Message, Receive
 
 from elytron_core import limits
 from elytron_core.errors import Unauthorized
 from elytron_gateway.accounts.users import PREFIX
+from elytron_http_shell.request.disconnect import connected
 from elytron_http_shell.request.forms import WITHOUT_FILES, form_kind
 
 USER_ID = "X-User-Id"
@@ -68,9 +69,7 @@ class Beginning:
     async def _read(self) -> tuple[bytes, bool]:
         head = bytearray()
         while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
+            message = await connected(self._receive)
             self._kept.append(message)
             head += message.get("body", b"")[: limits.CREDENTIAL_BYTES + 1 - len(head)]
             is_more = message.get("more_body", False)

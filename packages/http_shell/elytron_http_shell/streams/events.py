@@ -30,6 +30,7 @@ from elytron_core.errors import ElytronError, InvalidInput, Unauthorized
 from elytron_core.ids import SpaceId
 from elytron_http_shell.doors import principal_of, request_id_of, shown
 from elytron_http_shell.problems import problem
+from elytron_http_shell.request.disconnect import disconnected
 from elytron_http_shell.streams.subscriptions import Streams, entries, space_of
 
 COOKIE = "elytron_events"
@@ -140,7 +141,7 @@ class EventStream:
             place = after or follower.place
             credential = self._sessions.credential(request.headers)
             ends = {
-                asyncio.create_task(_gone(receive)),
+                asyncio.create_task(disconnected(receive)),
                 asyncio.create_task(self._streams.ended(credential)),
             }
             try:
@@ -211,11 +212,6 @@ def _line(item: JournalEvent | Gap) -> bytes:
             return b"id: %d\nevent: gap\ndata: %b\n\n" % (behind, codec.encode(item))
         case _:
             assert_never(item)
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _after(request: Request) -> str | None:
