@@ -8,6 +8,7 @@ from elytron_core.planes.conversation import transcript
 from elytron_core.planes.evidence import Trust
 from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.policy.query import metadata_conditions
+from elytron_core.policy.temporal import validity
 
 _UNASKED = tuple(plane for plane in Plane if plane not in ASKED)
 
@@ -71,16 +72,8 @@ def fact_passes(fact: long_term.Fact, filters: RecallFilters, now: Instant, /) -
     """Return whether a fact holds, and was believed, at the times that `filters` ask for (now, without any)."""
     if fact.state is long_term.State.FORGOTTEN or not fact_is_meant(fact, filters):
         return False
-    known_at = filters.known_at
-    if known_at is None:
-        believed = fact.state is long_term.State.ACTIVE or fact.state in long_term.HELD
-        valid_to = fact.valid_to
-    else:
-        closed = fact.closed_at is not None and fact.closed_at <= known_at
-        believed = fact.recorded_at <= known_at and (not closed or fact.state in long_term.HELD)
-        valid_to = fact.valid_to if closed or fact.state not in long_term.HELD else None
     as_of = filters.as_of if filters.as_of is not None else now
-    return believed and (fact.valid_from or as_of) <= as_of and (valid_to is None or as_of < valid_to)
+    return validity.holds(fact, as_of=as_of, known_at=filters.known_at)
 
 
 def fact_is_meant(fact: long_term.Fact, filters: RecallFilters, /) -> bool:
