@@ -1,4 +1,4 @@
-"""Places in a file store's folder, and what is made there: folders and whole files.
+"""Places in a file store's folder, and how a folder or a whole file is made there.
 
 manifest.json
 locks/store, locks/00 ... ff             held while opening; while a space with that digest's start is written
