@@ -205,7 +205,8 @@ async def test_the_last_word_comes_first_where_the_query_asks_how_things_are(mem
     assert [hit.id for hit in one.hits] == [new]
     assert [(hit.id, hit.newer) for hit in both] == [(new, None), (old, new)]
     assert both[0].score >= both[1].score
-    block = await memory.project(elytron.MemoryProjectionRequest(query="What was the lab extension at first?", recent_messages_limit=0))
+    asked = elytron.MemoryProjectionRequest(query="What was the lab extension at first?", recent_messages_limit=0)
+    block = await memory.project(asked)
     assert "(older word)" not in block.system_memory_block
     asked = elytron.MemoryProjectionRequest(query="What is the lab extension?", recent_messages_limit=0)
     lines = (await memory.project(asked)).system_memory_block.split("\n")
