@@ -9,10 +9,6 @@ from tests.gates.tree import files, parse, shown
 LINES = 40
 _PATTERN = re.compile(r"\\[bswdSWD(.?|\[\]]|\(\?[:!=<P]|\]\*|\[\^|\|[^|]+\|")
 """What a text has in it that is a regular expression: an escape, a group, a class, or two bars."""
-EXCEPTED = {
-    "packages/core/elytron_core/policy/query/question.py": 100,
-}
-"""Modules that hold more, and how much at most: only ever fewer, and less."""
 FORMATS = {"packages/core/elytron_core/policy/privacy/secret_formats.py"}
 """Formats of secrets are no phrasing."""
 
@@ -29,6 +25,4 @@ def _lines(path: Path) -> int:
 
 def test_no_module_of_core_holds_more_than_40_lines_of_regular_expressions() -> None:
     counts = {shown(path): _lines(path) for path in files("packages/core", suffix=".py")}
-    many = {path: count for path, count in counts.items() if count > LINES and path not in FORMATS}
-    assert {path: count for path, count in many.items() if count > EXCEPTED.get(path, 0)} == {}
-    assert EXCEPTED.keys() <= many.keys(), "a module that holds no more than others is no exception any more"
+    assert {path: count for path, count in counts.items() if count > LINES and path not in FORMATS} == {}

@@ -41,7 +41,7 @@ def create_app(
     refused. An Entrance brings its own, and `keys` if it knows others beside them. Requests must name one of `hosts`
     as their host, and as their origin if a browser sends one, so that no web page reaches a memory on this machine
     ("*" takes any). Bodies are cut off at `body_bytes`, else at what the memory's profile takes, before they are read.
-    `bounds` limit the load. `further` families of routes stand beside the operations; `spans` are
+    `bounds` limit the load. `further` families of routes are added to the operations; `spans` are
     opened around requests, and `figures` are shown at `/metrics` beside the server's own. The OpenAPI document and the
     list of operations are for callers who are let in, unless `is_described_to_all`.
     Raises MissingExtra without the extra "server".

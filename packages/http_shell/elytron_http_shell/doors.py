@@ -105,7 +105,7 @@ class Door:
             await turn_away(rejection(refused, request_id=request_id_of(scope)), scope, receive, send)
 
     def _too_many(self, scope: Scope) -> RateLimited | None:
-        """Count a wrong credential, and return what to answer where there were too many from the same place."""
+        """Count a wrong credential, and return what to answer if there were too many from the same place."""
         attempts, client = self._entrance.attempts, scope.get("client")
         wait_s = attempts.failed(client[0] if client else None)
         if wait_s is None:

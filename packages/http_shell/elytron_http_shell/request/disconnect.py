@@ -22,5 +22,5 @@ async def connected(receive: Receive, /) -> Message:
 
 
 async def answer_nobody(_request: Request, _error: Exception, /) -> Response:
-    """Return the answer to a request whose client is gone; it reaches nobody."""
+    """Return the answer to a request whose client is gone; it reaches no client."""
     return Response(status_code=400)
