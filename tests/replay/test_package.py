@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from operator import attrgetter
 
 import pytest
 
@@ -7,8 +8,9 @@ import elytron_replay
 
 
 def test_every_name_of_the_package_can_be_loaded() -> None:
-    assert elytron_replay.__all__ == sorted(elytron_replay.__all__)
-    assert all(getattr(elytron_replay, name) is not None for name in elytron_replay.__all__)
+    names: list[str] = attrgetter("__all__")(elytron_replay)
+    assert names == sorted(names)
+    assert all(getattr(elytron_replay, name) is not None for name in names)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

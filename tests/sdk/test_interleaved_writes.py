@@ -24,6 +24,8 @@ class GroupingStore:
         self._shared = shared
         self._waiting: list[tuple[Batch, asyncio.Future[Committed]]] = []
         self._is_open = False
+        self.capabilities = shared.capabilities
+        self.compact = shared.compact
         self.get = shared.get
         self.scan = shared.scan
         self.journal = shared.journal

@@ -5,6 +5,7 @@ import inspect
 import pickle
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -143,7 +144,8 @@ def test_names_are_loaded_when_used_and_unknown_ones_are_errors() -> None:
     assert elytron.RecallHit.__name__ == "RecallHit"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         elytron.nothing  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-    for name in elytron.__all__:
+    names: list[str] = attrgetter("__all__")(elytron)
+    for name in names:
         assert getattr(elytron, name) is not None
 
 
