@@ -1,10 +1,11 @@
 """What the memory proxy adds: time to the first byte beside a bare relay, and how much of a chat stays cached.
 
-    python -m benchmarks.llm_proxy [--short] [--litellm COMMAND]
+    python -m benchmarks.llm_proxy [--short] [--litellm [COMMAND]]
 
-A model server of ours, a bare relay, the proxy and, where its command is named, LiteLLM's proxy are processes of their
-own and take turns; a ratio is of medians. The cached share is counted on the requests that arrive at the model server:
-how much of each is the beginning of the one before, as a provider's prompt cache has it.
+A model server of ours, a bare relay, the proxy and, where it is asked for, LiteLLM's proxy are processes of their own
+and take turns; a ratio is of medians. LiteLLM is run by COMMAND, else by `uv` in an environment of its own, where it is
+installed first. The cached share is counted on the requests that arrive at the model server: how much of each is the
+beginning of the one before, as a provider's prompt cache has it. It asks nothing, and prints one table.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import statistics
 import sys
 import tempfile
@@ -24,6 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
+from benchmarks.rigs import tables
 
 CLI = (sys.executable, "-c", "from elytron_cli.main import run; run()")
 CHUNKS = 40
@@ -246,7 +250,9 @@ async def chat_requests(placement: str | None, *, turns: int, max_chars: int = C
     return seen
 
 
-async def main(*, short: bool, litellm: str | None) -> None:
+async def main(*, short: bool, litellm: Sequence[str]) -> None:
+    if tuple(litellm) == LITELLM:
+        await _installed()
     turns, rounds, streams = (200, 40, 100) if short else (10_000, 200, STREAMS)
     with tempfile.TemporaryDirectory() as folder:
         lines = "".join(
@@ -266,31 +272,64 @@ async def main(*, short: bool, litellm: str | None) -> None:
             command = (*CLI, "proxy", "--upstream", upstream, "--port", "0", "--store", "m.db", "--no-json")
             proxy, pid = await stack.enter_async_context(process(*command, folder=folder))
             found = {"direct": upstream, "relay": relay, "proxy, off": proxy, "proxy": proxy}
-            if litellm is not None:
+            if litellm:
                 found["litellm"] = await stack.enter_async_context(_litellm(litellm, upstream, folder))
             times = await added(found, rounds=rounds)
             took, mib = await at_once(proxy, pid, streams=streams)
-    direct, recall = times["direct"][0], times["proxy"][1]
-    for name, (time_ms, _) in times.items():
-        print(f"{name:12} first byte {time_ms:6.2f} ms, added {time_ms - direct:6.2f} ms")
-    print(f"recall over {turns} turns {recall:.2f} ms; beyond recall and the relay: ", end="")
-    print(f"{times['proxy'][0] - times['relay'][0] - recall:.2f} ms (goal at most {ADDED_GOAL_MS})")
-    if "litellm" in times:
-        ratio = (times["proxy"][0] - direct) / (times["litellm"][0] - direct)
-        print(f"added, beside LiteLLM's: {ratio:.2f} (goal at most {LITELLM_GOAL})")
-    print(f"{streams} streams at once: {took:.1f} s, peak {mib:.0f} MiB (goal at most {STREAMS_MIB})")
+    _show(times, turns=turns, streams=streams, took=took, mib=mib, cached_rows=await _cached_rows())
+
+
+async def _cached_rows() -> list[tuple[str, str, str]]:
+    """Return, for each place of the block, what of a chat stays cached."""
     plain = await chat_requests(None, turns=CHAT_TURNS)
+    rows: list[tuple[str, str, str]] = []
     for placement, chars in (("tail", CHARS), ("tail", 4_096), ("system", CHARS), ("before", CHARS)):
         found = await chat_requests(placement, turns=CHAT_TURNS, max_chars=chars)
-        print(
-            f"{placement:7} {chars} characters: of what is cached without memory {cached(found) / cached(plain):.3f},",
-            end="",
-        )
-        print(f" of its share {cached_share(found) / cached_share(plain):.3f} (goal at least {CACHED_GOAL})")
+        name = f"{placement}, {chars} characters"
+        rows.append((f"cached, {name}: of that without memory", f"{cached(found) / cached(plain):.3f}", ""))
+        share = cached_share(found) / cached_share(plain)
+        goal = f">= {CACHED_GOAL}" if (placement, chars) == ("tail", CHARS) else ""
+        rows.append((f"cached share, {name}: of that without memory", f"{share:.3f}", goal))
+    return rows
+
+
+def _show(
+    times: dict[str, tuple[float, float]],
+    *,
+    turns: int,
+    streams: int,
+    took: float,
+    mib: float,
+    cached_rows: list[tuple[str, str, str]],
+) -> None:
+    """Print one table of all that was measured, with the goals."""
+    direct, recall = times["direct"][0], times["proxy"][1]
+    rows = [(f"first byte, {name}", f"{time_ms:.2f} ms", "") for name, (time_ms, _) in times.items()]
+    rows += [(f"added, {name}", f"{times[name][0] - direct:.2f} ms", "") for name in times if name != "direct"]
+    beyond = times["proxy"][0] - times["relay"][0] - recall
+    rows.append((f"recall over {turns} turns", f"{recall:.2f} ms", ""))
+    rows.append(("added beyond recall and the relay", f"{beyond:.2f} ms", f"<= {ADDED_GOAL_MS}"))
+    if "litellm" in times:
+        ratio = (times["proxy"][0] - direct) / (times["litellm"][0] - direct)
+        rows.append(("added, beside LiteLLM's", f"{ratio:.2f}", f"<= {LITELLM_GOAL}"))
+    rows.append((f"{streams} streams at once", f"{took:.1f} s", ""))
+    rows.append(("peak memory of the proxy", f"{mib:.0f} MiB", f"<= {STREAMS_MIB}"))
+    tables.show([{"what": what, "measured": told, "goal": goal} for what, told, goal in [*rows, *cached_rows]])
+
+
+async def _installed() -> None:
+    """Have LiteLLM installed before anything is measured. Raises SystemExit with the words of uv where that fails."""
+    process = await asyncio.create_subprocess_exec(
+        *LITELLM[:-1], "python", "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    async with asyncio.timeout(INSTALL_S):
+        told, _ = await process.communicate()
+    if process.returncode != 0:
+        raise SystemExit(f"LiteLLM cannot be installed:\n{told.decode()[-2_000:]}")
 
 
 @asynccontextmanager
-async def _litellm(command: str, upstream: str, folder: str) -> AsyncGenerator[str]:
+async def _litellm(command: Sequence[str], upstream: str, folder: str) -> AsyncGenerator[str]:
     """Give the address of LiteLLM's proxy before the same model server."""
     import socket
 
@@ -301,24 +340,21 @@ async def _litellm(command: str, upstream: str, folder: str) -> AsyncGenerator[s
         "model_name": "m",
         "litellm_params": {"model": "openai/m", "api_base": f"{upstream}/v1", "api_key": "none"},
     }
-    environment = {
-        **os.environ,
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
-    }
     Path(folder, "litellm.yaml").write_text(json.dumps({"model_list": [config]}), encoding="utf-8")
     server = await asyncio.create_subprocess_exec(
-        *command.split(), "--config", "litellm.yaml", "--port", str(port), cwd=folder,
-        env=environment, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        *command, "--config", "litellm.yaml", "--port", str(port), cwd=folder,
+        env=os.environ | LITELLM_ENVIRONMENT, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     url = f"http://127.0.0.1:{port}"
     try:
         async with httpx.AsyncClient() as client:
-            for _ in range(600):
-                with contextlib.suppress(httpx.TransportError):
-                    if (await client.get(f"{url}/health/liveliness")).status_code == 200:
-                        break
-                await asyncio.sleep(0.2)
+            async with asyncio.timeout(START_S):
+                while server.returncode is None:
+                    with contextlib.suppress(httpx.TransportError):
+                        if (await client.get(f"{url}/health/liveliness")).status_code == 200:
+                            break
+                    await asyncio.sleep(0.2)
+        assert server.returncode is None, "LiteLLM ended before it answered"
         yield url
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -329,6 +365,6 @@ async def _litellm(command: str, upstream: str, folder: str) -> AsyncGenerator[s
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true")
-    parser.add_argument("--litellm", metavar="COMMAND")
+    parser.add_argument("--litellm", nargs="?", const=shlex.join(LITELLM), default="", metavar="COMMAND")
     given = parser.parse_args()
-    asyncio.run(main(short=given.short, litellm=given.litellm))
+    asyncio.run(main(short=given.short, litellm=shlex.split(given.litellm)))

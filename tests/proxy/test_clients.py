@@ -1,6 +1,9 @@
 """The vendors' own clients through the proxy, with memory on, off, down and required."""
 
+import asyncio
+import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -133,3 +136,38 @@ async def test_a_client_continues_a_response() -> None:
         async with client.responses.stream(model="m", input="Two", previous_response_id=began.id) as then:
             assert (await then.get_final_response()).output_text == TEXT
         assert len(proxied.upstream.asked[1].body["input"]) == 4
+
+
+def shown_on_the_page(client: str, url: str) -> str:
+    """Return what the page's table says to write for a client, with the proxy's own address."""
+    page = (Path(__file__).parents[2] / "docs" / "proxy.md").read_text(encoding="utf-8")
+    found = re.search(rf"^\| `{client}` \| `([^`]+)` \|$", page, re.MULTILINE)
+    assert found is not None
+    return found[1].replace("http://127.0.0.1:8787", url)
+
+
+def answers_to(url: str) -> list[str]:
+    """Return what each vendor's client reads that is set up as the page says; its calls block."""
+    names = {"OpenAI": openai.OpenAI, "Anthropic": anthropic.Anthropic, "KEY": "none"}
+    said: list[Any] = [{"role": "user", "content": BOAT}]
+    chatgpt = eval(shown_on_the_page("openai", url), names)
+    chunks = list(chatgpt.chat.completions.create(model="m", messages=said, stream=True))
+    claude = eval(shown_on_the_page("anthropic", url), names)
+    with claude.messages.stream(model="m", max_tokens=9, messages=said) as events:
+        told = events.get_final_text()
+    local: Any = ollama.Client(host=shown_on_the_page("ollama", url).removeprefix("OLLAMA_HOST="))
+    parts = list(local.chat("m", said, stream=True))
+    for client in (chatgpt, claude, local):
+        client.close()
+    return [
+        "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices),
+        told,
+        "".join(part.message.content or "" for part in parts),
+    ]
+
+
+async def test_what_the_page_says_to_write_is_enough() -> None:
+    async with proxying(recorded("chat"), recorded("messages"), recorded("ollama")) as proxied:
+        await proxied.memory.add("My boat is called Petrel.", user_id="default")
+        assert await asyncio.to_thread(answers_to, proxied.url) == [TEXT] * 3
+        assert ["Petrel" in str(asked.body) for asked in proxied.upstream.asked] == [True] * 3
