@@ -1,8 +1,8 @@
-"""From text to terms: one pipeline for what is kept and for what is asked.
+"""Analyser from text to terms: one pipeline for stored texts and for queries.
 
 A text is cut into tokens by one expression, and each distinct token is taken apart once and remembered: normalised
-(NFKC, case folded, Latin accents folded), split where it is an identifier, address, number or date, and stemmed where
-it is an English-looking word, irregular forms as the word they are of. Scripts written without spaces become pairs of
+(NFKC, case folded, Latin accents folded), split if it is an identifier, address, number or date, and stemmed if it is
+an English-looking word, irregular forms as the word they are of. Scripts written without spaces become pairs of
 characters.
 """
 
@@ -16,7 +16,7 @@ from elytron_core import limits
 from elytron_core.text import irregular_forms, stopwords
 
 VERSION = 4
-"""Grows with every change of what `terms` returns: an index built by another version is built anew."""
+"""Grows with every change of what `terms` returns: an index built by another version is built again."""
 
 _TERM_CHARS = 64
 _CACHED_CHARS = 40
@@ -84,7 +84,7 @@ class Analyser:
         self._kept: dict[str, tuple[str, ...]] = {}
 
     def terms(self, text: str, /) -> list[str]:
-        """Return the terms of a text to be kept, in order, repeats included; stop words only where nothing else is."""
+        """Return the terms of a text to store, in order, with repeats; stop words only if it has nothing else."""
         found: list[str] = []
         kept = self._kept
         for token in _tokens(text):
@@ -106,7 +106,7 @@ class Analyser:
         """Return the distinct terms to look for, at most `limits.QUERY_TERMS`, in order of appearance.
 
         As `terms`, but a run of Chinese, Japanese or Korean is asked by its pairs; a character alone, or between words
-        that ask, by itself. Emoji are looked for where nothing else is.
+        that ask, by itself. Emoji are looked for only if there is nothing else.
         """
         found: list[str] = []
         runs: list[str] = []
@@ -212,7 +212,7 @@ class Analyser:
 
 
 def is_unspaced(text: str, /) -> bool:
-    """Tell whether all of `text` is of scripts that are written without spaces between words."""
+    """Return whether all of `text` is of scripts that are written without spaces between words."""
     return bool(_PAIRED_RUN.fullmatch(text) or _UNSPACED_RUN.fullmatch(text))
 
 

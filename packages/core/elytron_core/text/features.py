@@ -1,7 +1,7 @@
-"""What kind of things a text tells: times, numbers, names, quotations, of whom it speaks, whether it asks.
+"""Traits of a text: times, numbers, names, quotations, of whom it speaks, whether it asks.
 
-Signs, not understanding: word lists and shapes, English first, with a few of Chinese. They are read once, when a text
-is indexed, and never decide alone.
+They are read by word lists and shapes, English first, with a few of Chinese. They are read once, when a text is
+indexed, and never decide alone.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class Trait(IntFlag):
-    """What a text has in it; an index keeps the sum."""
+    """Traits that a text has; an index keeps the sum."""
 
     NOTHING = 0
     ASKS = 1
@@ -24,20 +24,20 @@ class Trait(IntFlag):
     STANDING = 128
     """It says what is to hold from now on, as a classifier of statements judges; `read` never says so."""
     OCCASIONAL = 256
-    """What is to hold holds whenever something is asked for or spoken of; judged likewise."""
+    """It says what is to hold whenever something is asked for or spoken of; judged likewise."""
 
 
 class Telling(NamedTuple):
-    """The traits of a text, and how much it tells rather than reacts: about 0.6 at most, below 0 for bare replies."""
+    """Traits of a text, and how much it states rather than reacts: about 0.6 at most, below 0 for bare replies."""
 
     traits: Trait
     told: float
 
 
 READ_CHARS: Final = 2_000
-"""So much of a text is read for its traits."""
+"""The part of a text that is read for its traits."""
 FULL_CHARS: Final = 500
-"""Beyond this length a text tells its share of `FULL_CHARS` only: long texts have something of everything."""
+"""A longer text counts only in proportion, `FULL_CHARS` to its length: long texts have something of everything."""
 
 _TIMES = """
 ago april august december evening february friday january july june last march monday month months morning next night
@@ -66,7 +66,7 @@ _NAME = re.compile(r" (?<=[a-z] )[A-Z][a-z]+(?![a-z]*[!,?])")
 """A capital inside a sentence; not who is called: "Hey Ada,". It begins with what can be looked for fast, a space."""
 _QUOTE = re.compile(r"[\"“「《][^\"”」》]{2,80}[\"”」》]")
 _SIGNS: Final = _TIME_WORDS.union(_NUMBER_WORDS, _CHANGE_WORDS, _SELF_WORDS, _YOU_WORDS, _REPLY_WORDS)
-"""The words that tell anything; of most texts only a few are looked at any further."""
+"""The words that mean anything here; of most texts only a few are looked at any further."""
 _DIGIT = re.compile(r"\d")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _CHINESE_TIME = re.compile(r"昨天|今天|明天|前天|上周|下周|上个?月|下个?月|去年|今年|明年|最近|星期|月\d|\d[年月日号]")
@@ -75,7 +75,7 @@ _CHINESE_NUMBER = re.compile(r"[一二三四五六七八九十两几百千万]+[
 
 TOLD_BY_TIME, TOLD_BY_TRAIT, TOLD_BY_ASKING = 0.15, 0.1, -0.1
 TOLD_BY_SELF, TOLD_BY_YOU, TOLD_BY_REPLY = 0.1, -0.05, -0.1
-"""What each trait, the first person, the second, and a reply's first word add to what a text tells."""
+"""The amounts that each trait, the first person, the second, and a reply's first word add to what a text states."""
 
 
 # As numbers: a flag's own operators make an object each, which is most of the time that reading a text takes.
@@ -89,14 +89,14 @@ _ASKS, _NUMBER, _TIME, _NAME_TRAIT, _QUOTE_TRAIT, _ENDS_ASKING, _CHANGE = (
 
 @cache
 def _told_by(traits: int) -> tuple[Trait, float]:
-    """Return the traits of which `traits` is the sum, and what they add to what a text tells."""
+    """Return the traits of which `traits` is the sum, and the amount that they add to what a text states."""
     told = TOLD_BY_TIME * bool(traits & _TIME) + TOLD_BY_ASKING * bool(traits & _ASKS)
     told += sum(TOLD_BY_TRAIT for trait in (_NUMBER, _NAME_TRAIT, _QUOTE_TRAIT) if traits & trait)
     return Trait(traits), told
 
 
 def read(text: str, /) -> Telling:
-    """Return what `text` tells; the same text gives the same in every process."""
+    """Return the traits of `text` and how much it states; the same text gives the same in every process."""
     head = text[:READ_CHARS]
     is_ascii = head.isascii()
     lowered = (head if is_ascii else head.replace("’", "'")).lower()

@@ -21,7 +21,7 @@ child children|foot feet|goose geese|knife knives|leaf leaves|life lives|loaf lo
 shelf shelves|thief thieves|tooth teeth|wife wives|wolf wolves|woman women
 """
 _TWO_WORDS = frozenset(("bore", "bound", "found", "lay", "leaves", "left", "lives", "rose", "saw", "wound"))
-"""Forms that are words of their own just as often, and so stand for themselves."""
+"""Forms that are words of their own just as often, and so are kept as they are."""
 
 
 def _forms() -> dict[str, str]:

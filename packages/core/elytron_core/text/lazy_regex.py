@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used: many a process never needs most of them."""
+"""Regular expressions that are compiled when they are first used: most processes never need most of them."""
 
 import re
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""How policies compare texts: one normal form, terms held by it, and likeness by character trigrams."""
+"""Comparison of texts by policies: one normal form, terms in it, and likeness by character trigrams."""
 
 import re
 import unicodedata
@@ -15,7 +15,7 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
 
 
 def is_blank(text: str, /) -> bool:
-    """Tell whether `text` has nothing to see: only white space, controls and invisible characters."""
+    """Return whether `text` has nothing to see: only white space, controls and invisible characters."""
     if text[:1].isalnum():
         return False  # nearly always
     return all(char.isspace() or unicodedata.category(char) in _INVISIBLE for char in text)
@@ -35,7 +35,7 @@ def normalise(text: str, /) -> str:
 
 
 def holds(text: str, term: str, /) -> bool:
-    """Tell whether normalised `text` has the normalised `term` as a word, or as the beginning of one.
+    """Return whether normalised `text` has the normalised `term` as a word, or as the beginning of one.
 
     A beginning counts from four characters on, so that stems match ("walk": "walking"; "happi": "happy"); shorter
     terms match whole words and their plural. Scripts written without spaces match anywhere.
@@ -49,7 +49,7 @@ def padded(text: str, /) -> str:
 
 
 def signs_of(term: str, /) -> tuple[str, ...]:
-    """Return the texts of which a padded text has one where it holds the normalised `term`."""
+    """Return the texts of which a padded text has one if it holds the normalised `term`."""
     if not term:
         return ()
     if _UNSPACED.search(term):
@@ -58,7 +58,7 @@ def signs_of(term: str, /) -> tuple[str, ...]:
 
 
 def has_any(text: str, signs: tuple[str, ...], /) -> bool:
-    """Tell whether a padded text has one of `signs`."""
+    """Return whether a padded text has one of `signs`."""
     return any(sign in text for sign in signs) if len(signs) != 1 else signs[0] in text
 
 
@@ -70,7 +70,7 @@ def phrase_of(words: str, /) -> tuple[str, ...]:
 
 
 def mentions(text: str, words: str, /) -> bool:
-    """Tell whether normalised `text` has the normalised `words` in one piece; spaced scripts by whole words."""
+    """Return whether normalised `text` has the normalised `words` in one piece; spaced scripts by whole words."""
     return has_any(padded(text), phrase_of(words))
 
 
@@ -89,18 +89,18 @@ def likeness(one: frozenset[str], other: frozenset[str], /) -> float:
 
 
 class Grams(NamedTuple):
-    """What is kept of a text's trigrams, which themselves would take many times the room of the text."""
+    """Digest of a text's trigrams, which themselves would take many times the room of the text."""
 
     size: int
-    """How many there are."""
+    """The number of trigrams."""
     marks: int
-    """A bit for each; several may share one."""
+    """A bit for each trigram; several may share one."""
     hidden: int
-    """How many share another's bit."""
+    """The number of trigrams that share another's bit."""
 
 
 def grams_of(grams: Collection[str], /) -> Grams:
-    """Return what is kept of trigrams."""
+    """Return the digest of `grams`."""
     marks = 0
     for gram in grams:
         marks |= 1 << hash(gram) % _MARKS
@@ -108,7 +108,7 @@ def grams_of(grams: Collection[str], /) -> Grams:
 
 
 def likeness_at_most(one: Grams, other: Grams, /) -> float:
-    """Return what the likeness of two sets of trigrams cannot be beyond."""
+    """Return an upper bound of the likeness of two sets of trigrams."""
     both = one.size + other.size
     shared = (one.marks & other.marks).bit_count() + one.hidden
     return 2 * shared / both if both else 0.0

@@ -19,7 +19,7 @@ _FILE: Final = "standing_phrases.json"
 
 
 class Lasting(IntEnum):
-    """How long what a text says is to hold."""
+    """Time for which a statement is to hold."""
 
     NOT = 0
     FROM_NOW_ON = 1
@@ -38,7 +38,7 @@ class _Rule(NamedTuple):
     pattern: Pattern
     lasting: Lasting
     is_sure: bool
-    """Whether it says so whatever else the sentence says."""
+    """True if it counts for any rest of the sentence."""
 
 
 class StandingPhrases:
@@ -81,7 +81,7 @@ class StandingPhrases:
         return self._clauses(f".{lowered}") if known else Lasting.NOT
 
     def _holds(self, rule: _Rule, text: str, hit: re.Match[str]) -> bool:
-        """Tell whether what was found is neither for once nor a question, other than a polite one."""
+        """Return whether the hit is neither for once nor a question, other than a polite one."""
         if rule.is_sure:
             return True
         start = max(text.rfind(mark, 0, hit.start()) for mark in (". ", "! ", "? ", "\n"))
@@ -92,12 +92,12 @@ class StandingPhrases:
         )
 
     def _clauses(self, marked: str) -> Lasting:
-        """Return what the clauses of `marked` say, of which each begins with a mark."""
+        """Return what the clauses of `marked` say; each of them begins with a mark."""
         for opening in _OPENING.finditer(marked):
             word = opening[1]
             if word in self._opened and (found := self._begins(marked, opening)):
                 return found
-            # Behind what may stand before: "please", "could you".
+            # After words that may lead: "please", "could you".
             if (
                 word in self._led
                 and (led := self._leads.compiled.match(marked, opening.start(1)))

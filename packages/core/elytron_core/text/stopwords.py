@@ -26,8 +26,8 @@ CHINESE = frozenset(_CHINESE.split())
 CHINESE_ASKING = re.compile(
     "什么时候|为什么|[叫是]?什么|怎么样?|怎样|在?哪[里儿]|哪[个些]|多少|[是叫]谁|谁是?|是否|是不是|[我你他她]的|[吗呢吧]$"
 )
-"""Where a question in Chinese is cut, so that no pair of characters is made of what is asked about and what asks."""
+"""Cuts in a Chinese question, so that no pair of characters joins the matter asked about and a word that asks."""
 ASKING = frozenset(_ASKING.split())
 """Stems with which a query says what kind of thing it wants ("the name of", "how long", "mention"), and little else."""
 FORMS = frozenset(_FORMS.split())
-"""Stems with which it says how it wants to be told ("summarise", "in order", "at the moment")."""
+"""Stems with which it says in which form it wants the answer ("summarise", "in order", "at the moment")."""

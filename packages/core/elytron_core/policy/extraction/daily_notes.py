@@ -1,6 +1,6 @@
-"""Notes of days drawn from the transcript without a model: the sentences of a day that tell most, word for word.
+"""Notes of days drawn from the transcript without a model: the most informative sentences of a day, word for word.
 
-They are evidence of evidence and no belief: every sentence stands in a quoted line, which no rule reads facts from.
+A note is evidence of evidence and no belief: each sentence is a quoted line, and no rule reads facts from quoted lines.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,7 +42,7 @@ class _Sentence(NamedTuple):
 def drawn(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, is_cut: bool) -> Drawn:
     """Return the notes of up to four days older than a week, from turns in the order of their conversation.
 
-    Reading ends at the first turn of the last week. Where the turns are cut off at a page's end (`is_cut`), the day of
+    Reading ends at the first turn of the last week. If the turns are cut off at a page's end (`is_cut`), the day of
     the last one is left for the next page, unless the page has no other.
     """
     days: list[tuple[str, list[tuple[TurnId, transcript.Turn]]]] = []
@@ -72,7 +72,7 @@ def drawn(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, i
 
 
 def drawn_again(note: notes.DailyNote, turns: Iterable[tuple[TurnId, transcript.Turn]], /) -> NoteDraft | None:
-    """Return the note of a day from those turns of it; None where there is nothing else to tell than `note` tells."""
+    """Return the note of the day of `note`, drawn from its turns; None if it has none or would be the same."""
     told = {turn_id: turn for turn_id, turn in turns if _day(turn) == note.period}
     draft = _note(note.period, sorted(told.items()))
     if draft is None or (draft.text, draft.citations) == (note.text, note.citations):
@@ -85,12 +85,12 @@ def _day(turn: transcript.Turn) -> str:
 
 
 def _at(turn: transcript.Turn) -> Instant:
-    """Return when a turn was said; never later than it was recorded, whatever its host says."""
+    """Return when a turn was said by its host's clock; never later than it was recorded."""
     return min([turn.recorded_at, *(transcript.said_at(turn, message) for message in turn.messages[:1])])
 
 
 def _note(day: str, turns: Sequence[tuple[TurnId, transcript.Turn]]) -> NoteDraft | None:
-    """Return the note of a day; None where nobody said anything that tells."""
+    """Return the note of a day; None if no sentence of its turns is worth noting."""
     told = _sentences(turns)
     if not told:
         return None

@@ -24,16 +24,16 @@ _SLOT: Final = re.compile(r"\(\?P<(\w)>")
 
 
 class Guard(Value):
-    """What the slot `x` must be, beyond its shape. All of it must hold."""
+    """Conditions on the slot `x`, beyond its shape. All of them must hold."""
 
     begins: Phrases = ()
-    """What it must not begin with."""
+    """Phrases that it must not begin with."""
     contains: Phrases = ()
-    """What it must not contain."""
+    """Phrases that it must not contain."""
     ends: Phrases = ()
-    """What it must not end with."""
+    """Phrases that it must not end with."""
     equals: Phrases = ()
-    """What it must not be."""
+    """Phrases that it must not be."""
     words_most: int | None = None
     least: int | None = None
     """The smallest number that it may be."""
@@ -67,7 +67,7 @@ class FactLanguage(Value):
 
     language: Annotated[str, Field(pattern=r"^[a-z]{2,3}$")]
     spaced: bool
-    """Whether spaces stand between words."""
+    """True if words are separated by spaces."""
     openings: Phrases = ()
     requests: Phrases = ()
     errands: Phrases = ()

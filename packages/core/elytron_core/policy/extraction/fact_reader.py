@@ -34,7 +34,7 @@ class FactReader:
 
     @cached_property
     def opening(self) -> Pattern:
-        """How a sentence begins before it states anything."""
+        """Words with which a sentence begins before it states anything."""
         if not self.language.openings:
             return Pattern(_NEVER)
         openings = self._one_of(self.language.openings)
@@ -50,7 +50,7 @@ class FactReader:
 
     @cached_property
     def unsure(self) -> Pattern:
-        """What makes a sentence no plain statement."""
+        """Signs that a sentence is no plain statement."""
         language = self.language
         forms = [self._word(self._one_of(language.unsure))]
         if language.others:
@@ -61,24 +61,24 @@ class FactReader:
 
     @cached_property
     def errand(self) -> Pattern:
-        """What an errand begins with."""
+        """The beginning of an errand."""
         return Pattern(self._ended(self.language.errands), re.IGNORECASE)
 
     @cached_property
     def own(self) -> Pattern:
-        """What a statement of one's own begins with."""
+        """The beginning of a statement about oneself."""
         return Pattern(self._ended(self.language.own))
 
     @cached_property
     def stating(self) -> Pattern:
-        """What a statement has that is worth remembering as it was said."""
+        """Signs of a statement that is worth remembering as it was said."""
         states = self._ended(self.language.states)
         mine = self._word(self._one_of(self.language.own))
         return Pattern(rf"(?i:{mine})|" + (rf"\w+ {states}" if self.language.spaced else states))
 
     @cached_property
     def joint(self) -> Pattern:
-        """Where a sentence goes on with another statement: what is said there is no part of what was said before."""
+        """The place in a sentence from which on another statement follows, which is no part of the one before."""
         language = self.language
         own, joints = self._one_of(language.own), self._one_of(language.joints)
         if not language.spaced:
@@ -89,7 +89,7 @@ class FactReader:
 
     @cached_property
     def aside(self) -> Pattern:
-        """Where a statement ends and its reasons begin."""
+        """The place where a statement ends and its reasons begin."""
         asides = rf",? {self._one_of(self.language.asides)}\b|" if self.language.asides else ""
         return Pattern(rf"{asides}[，,—–]| - ")
 

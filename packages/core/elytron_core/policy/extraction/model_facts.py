@@ -29,7 +29,7 @@ QUOTE_CHARS: Final = 12
 
 
 class Gate(StrEnum):
-    """Why a turn is not read; OPEN where it may be."""
+    """Answer to whether a turn may be read: OPEN, or the reason why not."""
 
     OPEN = "open"
     NOT_USER_INGRESS = "not_user_ingress"
@@ -47,7 +47,7 @@ _MACHINE_INGRESS: Final = frozenset({"scheduler", "schedule", "scheduled", "cron
 
 
 class Plane(StrEnum):
-    """What a model takes an item for."""
+    """Kind of an item, as a model names it."""
 
     FACTUAL = "factual"
     SKILL = "skill"
@@ -73,14 +73,14 @@ class ExtractedItems(Value, extra="ignore"):
 
 
 class Proposed(Value):
-    """What an answer came to: candidates, and how many items were left out, by reason."""
+    """Candidates from an answer, and the number of items that were left out, by reason."""
 
     drafts: tuple[candidates.CandidateDraft, ...]
     dropped: dict[str, int] = {}
 
 
 def gate_for_rules(turn: transcript.Turn, /) -> Gate:
-    """Tell whether rules may read a turn: somebody said it here himself, and it holds nobody else's words."""
+    """Return OPEN if a user said the turn here in person and it has no words of others; else why rules may not read."""
     if turn.uses_external_content:
         return Gate.EXTERNAL_CONTENT
     if turn.actor is not None and _word(turn.actor.triggered_by) in _MACHINE_INGRESS:
@@ -98,9 +98,9 @@ def gate_for_rules(turn: transcript.Turn, /) -> Gate:
 
 
 def gate_for_model(turn: transcript.Turn, *, is_pressed: bool, following: transcript.Turn | None = None) -> Gate:
-    """Tell whether a model may read a turn: what holds for rules, both sides spoke, and there is room to spare.
+    """Return OPEN if rules may read the turn, both sides spoke, and there is room to spare; else why a model may not.
 
-    Where each message was kept as a turn of its own, the other side is the turn that follows.
+    If each message was kept as a turn of its own, the other side is the turn that follows.
     """
     if is_pressed:
         return Gate.PRESSURE
@@ -118,7 +118,7 @@ def _answers(turn: transcript.Turn) -> bool:
 
 
 def user_parts(turn: transcript.Turn, /) -> tuple[int, ...]:
-    """Return the places of the messages that the user himself said, and that may be recalled."""
+    """Return the places of the messages that the user said in person and that may be recalled."""
     return tuple(
         part
         for part, message in enumerate(turn.messages)
@@ -173,7 +173,7 @@ def proposed(turn_id: str, turn: transcript.Turn, answer: ExtractedItems, /) -> 
 
 
 def _flaw(item: ExtractedItem) -> str:
-    """Return why an item is not even proposed; empty where it is."""
+    """Return why an item is not even proposed; empty if it is."""
     if item.plane is Plane.IGNORE:
         return "ignored"
     if similarity.is_blank(item.topic) or (similarity.is_blank(item.content) and item.op is FactOperation.UPSERT):
@@ -183,7 +183,7 @@ def _flaw(item: ExtractedItem) -> str:
 
 
 def _quoted_part(item: ExtractedItem, turn: transcript.Turn) -> int | None:
-    """Return the message in which the item's quote stands: the user's own for facts, either side's for skills."""
+    """Return the place of the message that has the item's quote: the user's own for facts, either side's for skills."""
     quote = similarity.normalise(item.quote)
     if not quote:
         return None

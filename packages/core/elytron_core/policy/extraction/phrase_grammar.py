@@ -7,8 +7,8 @@ A phrase is literal text with four signs:
 - `{x:name}` and `{x:(a|b)}` keep what was found as the slot `x`, `y` or `z`;
 - `{digits 1-3}` is a shape with a size: from 1 to 3 words or characters.
 
-A straight apostrophe stands for the typographic one too. There is no open repetition: a phrase takes at most the cube
-of the length of a sentence, and sentences are bounded.
+A straight apostrophe matches the typographic one too. There is no open repetition: a phrase takes at most the cube of
+the length of a sentence, and sentences are bounded.
 """
 
 import re
@@ -19,7 +19,7 @@ from elytron_core import limits
 
 _NAME: Final = r"[A-ZÀ-ÖØ-Þ][\w'’-]+"
 _SHAPES: Final = {
-    # What cannot be read in two ways is atomic: the engine never tries it again.
+    # A shape that can be read in only one way is atomic: the engine never tries it again.
     "name": rf"(?>{_NAME})",
     "names": rf"(?>{_NAME}(?: {_NAME}){{0,2}})",
     "place": rf"(?>{_NAME}(?:[ ,]{{1,2}}(?:(?:de|da|do|del|la|of|am|upon|sur) )?{_NAME}){{0,3}})",
@@ -35,7 +35,7 @@ _SIZED: Final = {
     "small": (r"[a-z][\w-]+(?: [a-z][\w-]+){{{0},{1}}}?", 1),
     "adjectives": (r"(?:[a-z]+ ){{{0},{1}}}?", 0),
 }
-"""Shapes with a size, and how much of it the expression itself stands for."""
+"""Shapes with a size, and how much of the size the expression takes outside of its repetition."""
 _WIDE: Final = frozenset(_SIZED) - {"digits"}
 _WIDE_MOST: Final = 3
 _OPTIONAL_MOST: Final = 16
@@ -46,7 +46,7 @@ _BRACED: Final = re.compile(r"(?:(?P<slot>[a-z]):)?(?P<name>[a-z_]{1,40})(?: (?P
 
 
 class PhraseFlaw(ValueError):
-    """What is wrong with a phrase, in words that do not repeat it."""
+    """A fault in a phrase, in words that do not repeat it."""
 
 
 class PhraseGrammar:
@@ -93,7 +93,7 @@ class _Reading:
         self.place = 0
 
     def alternatives(self) -> str:
-        """Return what stands until the end or the closing bracket."""
+        """Return the expression of the phrases up to the end or the closing bracket."""
         found = [self._sequence()]
         while self._next() == "|":
             self.place += 1

@@ -1,4 +1,4 @@
-"""What a model is told when it reads facts in a turn, sums up a conversation, and reads where work stands."""
+"""Prompts for a model that reads facts in a turn, sums up a conversation, or reads how far its work has come."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -45,7 +45,7 @@ Leave a text empty where nothing was said of it. Invent nothing."""
 
 
 class Prompt(Value):
-    """What a model is told: what it is to do, and the data to do it with."""
+    """Instruction to a model, and the data to follow it with."""
 
     instruction: str
     data: str
@@ -122,7 +122,7 @@ def line(message: transcript.Message, most: int, /) -> str:
 
 
 def _said(turns: Sequence[transcript.Turn], most: int) -> list[str]:
-    """Return the lines of what people and assistants said, the latest ones where not all have room."""
+    """Return the lines of what people and assistants said; if not all have room, the latest."""
     lines: list[str] = []
     left = most
     for turn in reversed(turns):

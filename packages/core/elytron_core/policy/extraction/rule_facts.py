@@ -1,7 +1,7 @@
 """Lasting facts that a user states outright, read by the language files alone: few, and each of them said plainly.
 
 Only sentences of the user's own voice are read. Left out are questions, conditions, guesses, wishes, hearsay, quotes,
-code, past habits, jokes of roles ("pretend that I am ..."), and whatever stands in a fence or a mark of this memory.
+code, past habits, jokes of roles ("pretend that I am ..."), and any text in a fence or a mark of this memory.
 A fact that is missed can be said again, a false one is believed: a form takes a whole statement or nothing.
 """
 
@@ -27,7 +27,7 @@ SOMEBODY: Final = "The user"
 _CODE: Final = Pattern(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _FENCE: Final = Pattern(r"<(?P<tag>[\w:-]{1,60})[^>\n]{0,200}>.*?(?:</(?P=tag)>|\Z)", re.DOTALL)
 _BLACKED: Final = Pattern(r"\[redacted:\w{1,40}\]")
-"""What a secret was blacked out with: the sentence around it says nothing, and those beside it do."""
+"""The mark of a removed secret: the sentence around it is left out, those beside it are read."""
 _QUOTE_LINES: Final = Pattern(r"^[ \t]*(?:>|\|).*$", re.MULTILINE)
 _QUOTES: Final = Pattern(
     r"[\"“”«»„][^\"“”«»„\n]{1,400}[\"“”«»„]|「[^」\n]{1,400}」|『[^』\n]{1,400}』|《[^》\n]{1,100}》|(?<!\w)'[^'\n]{2,200}'(?!\w)"
@@ -36,9 +36,9 @@ _SPEECH_LINES: Final = Pattern(r"^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t].*$|^[^\n:�
 _URL: Final = Pattern(r"(?<!\S)(?=\S+?://\S)\S++")
 _SENTENCES: Final = Pattern(r"[^.!?。！？；;\n]*[.!?。！？；;\n]?")
 _GAP: Final = "\u0000"
-"""Stands where something was cut out: a sentence that lost a part is no longer what was said."""
+"""Replaces what was cut out: a sentence that lost a part is no longer what was said."""
 _DOT: Final = "\u0001"
-"""Stands for the full stop of an abbreviation."""
+"""Replaces the full stop of an abbreviation."""
 
 
 class Gleaned(Value):
@@ -78,7 +78,7 @@ def _sentences(text: str, readers: tuple[FactReader, ...]) -> Iterator[str]:
         text = part.compiled.sub(_GAP, text)
     abbreviation = _abbreviation(readers)
     for line in text.splitlines():
-        # A list or a script is material, unless it asks to remember what stands behind the colon.
+        # A list or a script is material, unless it asks to remember what follows the colon.
         if _SPEECH_LINES.compiled.fullmatch(line) and not _is_addressed(line, readers):
             continue
         for found in _SENTENCES.compiled.findall(abbreviation.sub(lambda met: met[0].replace(".", _DOT), line)):

@@ -1,8 +1,8 @@
-"""What people said is to hold from now on: wishes for answers, tastes, what they cannot have; not what was taken back.
+"""Wishes that people said are to hold from now on: for answers, of taste, what they cannot have; none taken back.
 
-Read from sentences of their own voice, never from questions, quotes or code. Of what one speaker says of one
-matter the last word stands. Where it is in doubt whether two speak of the same, both stand, the later one first: to
-lose an allergy is worse than to show an old taste.
+They are read from sentences of a speaker's own voice, never from questions, quotes or code. Of what one speaker says
+of one matter the last word counts. If it is in doubt whether two speak of the same, both are kept, the later one
+first: to lose an allergy is worse than to show an old taste.
 """
 
 import re
@@ -15,7 +15,7 @@ from elytron_core.policy.extraction.rule_facts import sentences
 from elytron_core.text.features import READ_CHARS
 
 SAME: Final = 0.6
-"""Two sentences speak of the same matter where they share so much of the words of either."""
+"""Two sentences speak of the same matter if they share this part of the words of either."""
 
 _WORD: Final = re.compile(r"[a-z][a-z'-]{2,}|[\u3400-\u9fff]+")
 _EMPTY_WORDS: Final = """
@@ -33,13 +33,13 @@ _EMPTY_CHINESE: Final = re.compile(
 _TAKEN_BACK: Final = re.compile(
     r"\b(?:no longer|any ?more|changed my mind|don't (?:need|have) to)\b|不再|不用|不必", re.IGNORECASE
 )
-"""How somebody takes back what he said."""
+"""Signs that a speaker takes back what was said before."""
 _OTHERWISE: Final = re.compile(
     r"\b(?:again|instead|never ?mind|back to|actually|now|after all|stop|fine|ok(?:ay)?)\b"
     r"|改成|改为|换成|又|现在|算了|取消|可以.{0,6}了|没关系",
     re.IGNORECASE,
 )
-"""How he may do so: only where he speaks of little else."""
+"""Signs that count as such only in a sentence about little else."""
 _SHORT: Final = "short|brief|concise|detailed|long|thorough"
 _SLOTS: Final = (
     re.compile(
@@ -62,7 +62,7 @@ _SLOTS: Final = (
 
 
 class Said(Value):
-    """A message of somebody who is no assistant."""
+    """A message of a person, not of an assistant."""
 
     id: str
     text: str
@@ -71,12 +71,12 @@ class Said(Value):
 
 
 class Wish(Value):
-    """What somebody said is to hold: the sentences of one message that say so, in its words."""
+    """A wish that is to hold: the sentences of one message that say so, in its words."""
 
     id: str
     text: str
     is_whole: bool
-    """Whether the message says nothing else."""
+    """True if the message says nothing else."""
     speaker: str | None = None
     at: Instant | None = None
 
@@ -90,9 +90,9 @@ class _Later(NamedTuple):
 
 
 def standing_wishes(latest_first: Iterable[Said], /, *, is_standing: Callable[[str], bool]) -> tuple[Wish, ...]:
-    """Return what still holds, latest first: of each message what no later one, nor a later sentence, took back.
+    """Return what still holds, latest first: of each message what no later sentence took back.
 
-    `is_standing` tells whether a sentence says what is to hold from now on.
+    `is_standing` returns whether a sentence says what is to hold from now on.
     """
     later: list[_Later] = []
     wishes: list[Wish] = []
@@ -113,7 +113,7 @@ def standing_wishes(latest_first: Iterable[Said], /, *, is_standing: Callable[[s
 
 
 def _replaces(later: _Later, wish: str) -> bool:
-    """Tell whether a later sentence says again, otherwise or no longer what a wish said."""
+    """Return whether a later sentence repeats, changes or revokes what a wish said."""
     _, text, is_wish = later
     if is_wish and any(slot.search(text) and slot.search(wish) for slot in _SLOTS):
         return True
@@ -127,7 +127,7 @@ def _replaces(later: _Later, wish: str) -> bool:
 
 
 def _matter(sentence: str) -> frozenset[str]:
-    """Return the words that tell what a sentence is about, plural and singular alike."""
+    """Return the words that say what a sentence is about, plural and singular alike."""
     found: set[str] = set()
     for word in _WORD.findall(sentence.replace("’", "'").lower()):
         if word[0].isascii():

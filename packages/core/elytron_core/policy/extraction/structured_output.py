@@ -1,4 +1,4 @@
-"""What is said to a model about the shape of its answer, and what of its text is that answer."""
+"""Shape of a model's answer: the JSON Schema sent to it, and the JSON found in its text."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def bare(text: str, /) -> str:
 
 
 def looks_cut(text: str, /) -> bool:
-    """Tell whether `text` begins as JSON and does not end as such."""
+    """Return whether `text` begins as JSON and does not end as such."""
     return text[:1] in {"{", "["} and text[-1:] not in {"}", "]"}
 
 

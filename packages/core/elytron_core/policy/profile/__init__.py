@@ -1,1 +1,1 @@
-"""What a profile of a person shows, and how it is worded."""
+"""Profiles of persons: the facts that they show, and the words for them."""

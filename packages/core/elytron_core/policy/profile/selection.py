@@ -70,7 +70,7 @@ def _equated(fact: Fact) -> tuple[str, str] | None:
     one, is_called, other = fact.content.partition(_IS_CALLED)
     if not is_called or not one.strip() or not other.strip():
         return None
-    # "The user's cat is called Tom" names somebody else.
+    # "The user's cat is called Tom" names the cat, not the user.
     return None if "'" in one or "’" in one else (one.strip(), other.strip(" ."))
 
 

@@ -44,14 +44,14 @@ class ProfileAnswer(Value, extra="ignore"):
 
 
 class Checked(NamedTuple):
-    """What of a model's answer may be shown."""
+    """The part of a model's answer that may be shown."""
 
     sentences: tuple[ProfileSentence, ...]
     dropped: int
 
 
 def listed(groups: Sequence[ProfileGroup], /) -> str:
-    """Return the facts as text, a heading for each kind and a line for each fact, as far as there is room."""
+    """Return the facts as text, a heading for each kind and a line for each fact, until `PROFILE_CHARS` are used."""
     lines: list[str] = []
     left = limits.PROFILE_CHARS
     for group in groups:
@@ -74,7 +74,7 @@ def data(person: str, lines: Sequence[ProfileLine], /) -> str:
 def checked(answer: ProfileAnswer, lines: Sequence[ProfileLine], person: str, /) -> Checked:
     """Return the sentences that their facts bear.
 
-    Each cited fact has to be there and hold its quote, and each name and number of the sentence has to stand in one of
+    Each cited fact has to be there and hold its quote, and each name and number of the sentence has to occur in one of
     them.
     """
     kept: list[ProfileSentence] = []

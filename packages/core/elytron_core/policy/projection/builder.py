@@ -3,11 +3,11 @@
 The stable part comes first (policy, facts, skills: the same bytes as long as they and the budget are the same), then a
 fence around what was gathered for this turn: hints of the host's own skills and tools, recent messages, recalled
 memories. Every memory is one escaped line, so none can leave its line or the fence.
-The block never has more characters than the budget, whatever goes in.
+The block never has more characters than the budget.
 
 Room is given out in order. A section may use its share of what the policy text leaves, and what the sections before it
 did not use; what recent messages do not need goes to the recalled memories, and the other way round. The fence is paid
-for before the first line inside it. A memory is shown whole, or clipped to the room left where that is at least
+for before the first line inside it. A memory is shown whole, or clipped to the room left if that is at least
 `ITEM_CHARS_MIN` characters, or dropped. Of recent messages the latest stay, without a gap; of all others those given
 first. What one section shows is not shown again by a later one.
 """
@@ -77,35 +77,35 @@ SHARES_PERCENT: Final = {
     SectionName.RECALLED: 40,
 }
 RULES_SHARE: Final = 4
-"""Each rule beside the policy text may take so much of the room: one part in four; else what needs it is left out."""
+"""Each rule beside the policy text may take one part in four of the room; else what needs it is left out."""
 STABLE: Final = frozenset({SectionName.SUBJECT, SectionName.PRIVATE, SectionName.FACTS, SectionName.SKILLS})
-"""The sections that stand before the fence."""
+"""The sections before the fence."""
 PLANE_WORDS: Final = {Plane.TRANSCRIPT: "", Plane.LONG_TERM: "fact", Plane.PROCEDURAL: "procedure"}
 OLDER: Final = "(older word)"
-"""Stands behind the name where a later word on the same matter stands above."""
+"""Follows the name if a later word on the same matter is shown above."""
 OUTSIDE: Final = "(from outside)"
-"""Stands behind the name where nobody here vouches for what follows."""
+"""Follows the name if no source here vouches for the text."""
 HINTS: Final = {FreshnessHint.REVIEW: "(to review)", FreshnessHint.VERIFY: "(to verify)"}
-"""Stands behind the name of what may have drifted since it was last said."""
+"""Follows the name of what may have drifted since it was last said."""
 PRESSURE_PERCENT: Final = {Pressure.NORMAL: 100, Pressure.CAUTIOUS: 60, Pressure.CRITICAL: 35}
 
 
 class ProjectionInputs(Value):
-    """What a block is made of: facts and skills most valuable first, messages oldest first, recalled best first."""
+    """Inputs of a block: facts and skills most valuable first, messages oldest first, recalled best first."""
 
     max_chars: int
     pressure: Pressure = Pressure.NORMAL
     room_percent: int = 100
-    """What the host's own room leaves of the budget; the smaller of this and the pressure's share counts."""
+    """Share of the budget that the host's own room leaves; the smaller of this and the pressure's share counts."""
     mount: tuple[MountLine, ...] = ()
     private: tuple[PrivateItem, ...] = ()
-    """Given only where private context is allowed."""
+    """Given only if private context is allowed."""
     withheld: tuple[str, ...] = ()
-    """Ids that must not be in the block, by whatever way they came in."""
+    """Ids that must not be in the block, in any section."""
     wishes: tuple[WishItem, ...] = ()
     standing: tuple[StandingItem, ...] = ()
     has_work: bool = False
-    """Whether it is told how far work has come, so that the rule about that is needed."""
+    """True if the block says how far work has come, so that the rule about that is needed."""
     facts: tuple[StandingFact, ...] = ()
     skills: tuple[StandingSkill, ...] = ()
     agent_skills: tuple[HostHint, ...] = ()
@@ -113,9 +113,9 @@ class ProjectionInputs(Value):
     recent: tuple[RecentMessage, ...] = ()
     recalled: tuple[RecalledItem, ...] = ()
     recall_note: str = ""
-    """What speaks against what was recalled, in a few words."""
+    """A caveat on what was recalled, in a few words."""
     recall_limit: int = limits.RECALL_MAX
-    """How many recalled memories are shown at most, beside those that stand in the block already."""
+    """The most recalled memories that are shown, beside those that are in the block already."""
     space_is_empty: bool = False
 
 
@@ -132,7 +132,7 @@ class Projection(Value):
     checks: ProjectionChecks = ProjectionChecks()
 
     def shows(self, memory: str, name: SectionName, /) -> bool:
-        """Tell whether a memory stands in one section."""
+        """Return whether the section `name` shows a memory."""
         return any(memory in section.included for section in self.sections if section.name is name)
 
 
@@ -144,7 +144,7 @@ def budget_of(max_chars: int, pressure: Pressure, room_percent: int = 100) -> in
 def build(inputs: ProjectionInputs, *, mark: str) -> Projection:
     """Return the block for `inputs`, its fence named by `mark`, which should be fresh and unguessable.
 
-    Where there is no memory to show, or no room to show any, the block is empty and `miss_reason` says which.
+    If there is no memory to show, or no room to show any, the block is empty and `miss_reason` says which.
     """
     budget = budget_of(inputs.max_chars, inputs.pressure, inputs.room_percent)
     opening, closing = f"\n<memory-{mark}>", f"\n</memory-{mark}>"
@@ -195,10 +195,10 @@ def _rule_section(name: SectionName, chars: int) -> ProjectionSection:
 def _fill_all(
     inputs: ProjectionInputs, *, rules: Mapping[SectionName, str], room: int, fence: int
 ) -> tuple[Filled, ...]:
-    """Return the sections in their order, filled; what not every memory has only where there is any.
+    """Return the sections in their order, filled; of those that not every memory has, the ones with lines.
 
-    What stands never depends on what comes after it. What a section does not use of its share goes to memories. Private
-    context is shown under its rule or not at all.
+    The stable part never depends on what comes after it. What a section does not use of its share goes to memories.
+    Private context is shown under its rule or not at all.
     """
     share = {name: room * percent // 100 for name, percent in SHARES_PERCENT.items()}
     withheld = frozenset(inputs.withheld)
@@ -250,7 +250,7 @@ def _told(inputs: ProjectionInputs, shown: Collection[str], *, left: int, share:
         note=note,
     )
     recent = fill(SectionName.RECENT, messages, room=left - len(first.text))
-    # Of a message that is clipped above, what answers may stand in the rest.
+    # A message that is clipped above may have the answer in its rest, so it can be recalled beside.
     said = {line.id for line in recent.lines if not line.clipped}
     unsaid = [line for line in items if line.id not in said][: inputs.recall_limit]
     return recent, fill(SectionName.RECALLED, unsaid, room=left - len(recent.text), note=note)

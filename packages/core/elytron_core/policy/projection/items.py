@@ -1,4 +1,4 @@
-"""What a block is made of, before it is lines: facts, procedures, wishes, messages, hints."""
+"""Items of a block, before they are lines: facts, procedures, wishes, messages, hints."""
 
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import Plane
@@ -9,7 +9,7 @@ from elytron_core.planes.knowledge.freshness import FreshnessHint
 
 
 class StandingFact(Value):
-    """A fact that stands in every block; `at` is when it was last observed."""
+    """A fact that is in every block; `at` is when it was last observed."""
 
     id: str
     kind: long_term.Kind
@@ -17,12 +17,12 @@ class StandingFact(Value):
     content: str
     at: Instant | None = None
     is_outside: bool = False
-    """Whether nobody here vouches for it."""
+    """True if no source here vouches for it."""
     hint: FreshnessHint | None = None
 
 
 class StandingSkill(Value):
-    """A procedure that stands in every block."""
+    """A procedure that is in every block."""
 
     id: str
     title: str
@@ -46,7 +46,7 @@ class MountLine(Value):
 
 
 class PrivateItem(Value):
-    """A private document, shown only where private context is allowed."""
+    """A private document, shown only if private context is allowed."""
 
     id: str
     role: str
@@ -54,18 +54,18 @@ class PrivateItem(Value):
 
 
 class WishItem(Value):
-    """What somebody said is to hold: the sentences of one message that say so."""
+    """A wish that is to hold: the sentences of one message that say so."""
 
     id: str
     text: str
     is_whole: bool = True
-    """Whether the message says nothing else, so that it is not recalled again."""
+    """True if the message says nothing else, so that it is not recalled again."""
     speaker: str | None = None
     at: Instant | None = None
 
 
 class StandingItem(Value):
-    """Where something stands: the conversation's work, its summary, a capsule."""
+    """A state to go on from: the conversation's work, its summary, a capsule."""
 
     id: str
     label: str
@@ -81,7 +81,7 @@ class RecentMessage(Value):
     speaker: str | None = None
     at: Instant | None = None
     is_outside: bool = False
-    """Whether it came from outside: a tool, a page, a document."""
+    """True if it came from outside: a tool, a page, a document."""
 
 
 class RecalledItem(Value):
@@ -94,10 +94,10 @@ class RecalledItem(Value):
     at: Instant | None = None
     score: float = 0.0
     is_overtaken: bool = False
-    """Whether a later word on the same matter stands above it."""
+    """True if a later word on the same matter is shown above it."""
     is_outside: bool = False
-    """Whether it came from outside: a tool, a page, a document."""
+    """True if it came from outside: a tool, a page, a document."""
     hint: FreshnessHint | None = None
-    """What to do before it is relied on."""
+    """The check that it needs before it is relied on."""
     parts: tuple[tuple[int, int], ...] = ()
-    """What of the text is shown, from where to where, where it is too long to be shown whole; without any, all."""
+    """Start and end of each part that is shown of a text too long to be shown whole; without any, all of it."""

@@ -44,15 +44,15 @@ LAYERS: Final = MappingProxyType(
         SectionName.RECALLED: ProjectionLayer.L2,
     }
 )
-"""Which layer a section belongs to: what rules the session, what was governed, what is private."""
+"""The layer of each section: what rules the session, what was governed, what is private."""
 
 ITEM_CHARS_MAX: Final = 1_200
 """The longest text of one memory; what is longer is clipped however much room there is."""
 RECALLED_CHARS_MIN: Final = 500
 RECALLED_CHARS_MAX: Final = 4_800
-"""A recalled message is shown in so many characters at least, and at the most, where it has them."""
+"""The least and the most characters in which a recalled message is shown, if it has them."""
 BEST_SHARE: Final = 4
-"""The best of them has one part in so many of the block, the second half of that, and so on."""
+"""The best of them may take one part in four of the block, the next one in eight, then one in twelve, and so on."""
 ITEM_CHARS_MIN: Final = 40
 """A clipped text is never shorter than this."""
 LABEL_CHARS: Final = 48
@@ -66,14 +66,14 @@ _FENCE = re.compile(
     rf"(?:memory[{_JOINERS}]*+-|(?<=[/\uff0f\s])memory[\s{_JOINERS}]*+>|[|\uff5c]|[<\uff1c]?[/\uff0f]?sys>>|{ANGLED}|{_FETCHING}[\s/>]))",
     re.IGNORECASE,
 )
-"""What opens a fence of ours, what a tokenizer may read as one of its own marks, and what fetches something."""
+"""Openings of a fence of ours, of a mark that a tokenizer may read as its own, and of a tag that fetches something."""
 _BRACKETS = re.compile(rf"\[(?=/?(?:{BRACKETED})\])")
 _LINK = re.compile(r"(?<=[A-Za-z0-9]):(?=//)|(?<=\bmailto):|(?<=\bwww)\.|\](?=\()|<(?=/?a[\s/>])", re.IGNORECASE)
-"""Where an address begins, the target of a Markdown link, or a link of HTML."""
+"""The sign by which an address, the target of a Markdown link, or a link of HTML begins."""
 _UNLINKED = {"]": "] ", "<": "\u2039"}
 _SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _UNSEEN_RUN = re.compile(rf"[{_SELECTORS}]{{2,}}|[{_JOINERS}]{{2,}}")
-"""What shows nothing and can spell anything; one such character after a letter may have a meaning."""
+"""Characters that show nothing and can spell anything; a single one after a letter may have a meaning."""
 _SUSPECT = re.compile(rf"[<\uff1c\ufe64{_JOINERS}{_SELECTORS}]")
 """A text of other letters than ASCII's without these needs no closer look; most have none."""
 _BARE_OUT = re.compile(f"[{_JOINERS}{_SELECTORS}]")
@@ -83,7 +83,7 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs"})
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A memory as one line: what stands before its text, and the text, both escaped."""
+    """A memory as one line: its labels before the text, and the text, both escaped."""
 
     id: str
     head: str
@@ -92,14 +92,14 @@ class Line:
     source: str
     """The whole text that it was made of."""
     parts: tuple[tuple[int, int], ...] = ()
-    """Where the parts of it stand that the text is made of, with a mark where something was left out; none: it is its
-    beginning."""
+    """Start and end of each part of `source` that the text is made of, with a mark between them; without any, the text
+    is its beginning."""
     is_outside: bool = False
-    """Whether it came from outside, so that no link is left in its text."""
+    """True if it came from outside, so that no link is left in its text."""
 
     @property
     def is_faithful(self) -> bool:
-        """Whether the line says what its memory says: its beginning, where it was clipped, and nothing else."""
+        """True if the line says what its memory says, or its beginning if it was clipped, and nothing else."""
         told = self.text.removesuffix(_ELLIPSIS) if self.clipped else self.text
         if not self.parts:
             return _shown(self.source[: 8 * ITEM_CHARS_MAX], is_outside=self.is_outside).startswith(told)
@@ -214,27 +214,27 @@ def excerpt(text: str, parts: Sequence[tuple[int, int]], /) -> str:
 def recalled_chars(place: int, budget: int, /) -> int:
     """Return the longest that the recalled message at `place`, from 1 on, is shown in a block of `budget` characters.
 
-    What answers stands in a few sentences, so that many messages are shown in part rather than one whole; the better a
-    message is, the more of it.
+    An answer takes a few sentences, so parts of many messages are shown rather than one whole; the better a message is,
+    the more of it.
     """
     return max(RECALLED_CHARS_MIN, min(RECALLED_CHARS_MAX, budget // (BEST_SHARE * place)))
 
 
 def minute(at: Instant | None) -> str:
-    """Return a time as lines tell it, nothing for none."""
+    """Return a time as lines show it, nothing for none."""
     return as_datetime(at).strftime("%Y-%m-%d %H:%M") if at is not None else ""
 
 
 def label_of(speaker: str) -> str:
-    """Return a name as it stands in the brackets of a line."""
+    """Return a name as it is written in the brackets of a line."""
     return escape(speaker[: 4 * LABEL_CHARS]).replace("]", ")")[:LABEL_CHARS]
 
 
 def escape(text: str, /) -> str:
     """Return `text` as one line that cannot be taken for a fence: no breaks, no controls, no opening of a fence tag.
 
-    Nor is a token left in it by which a model is told that another part begins, a run of characters that nobody sees,
-    or an image: what shows a model's answer would fetch one from wherever the text says.
+    Also removed are tokens that mark the beginning of another part for a model, runs of invisible characters, and
+    images: a program that shows a model's answer would fetch one from any address that the text gives.
     """
     text = " ".join(text.split())
     if not text.isprintable():

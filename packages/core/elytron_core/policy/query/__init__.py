@@ -1,1 +1,1 @@
-"""What a question asks for."""
+"""Reading of a question: what it asks for."""

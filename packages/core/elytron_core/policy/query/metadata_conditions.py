@@ -1,4 +1,4 @@
-"""Whether metadata meet the conditions of a filter."""
+"""Conditions of a filter on metadata, and the check whether they hold."""
 
 from collections.abc import Mapping
 from typing import assert_never
@@ -7,7 +7,7 @@ from elytron_core.contracts.conditions import Comparison, Condition, Scalar, Whe
 
 
 def hold(where: Where, fields: Mapping[str, Scalar], /) -> bool:
-    """Tell whether each group of `where` holds for `fields`."""
+    """Return whether each group of `where` holds for `fields`."""
     return all(any(_holds(condition, fields) for condition in group.conditions) for group in where)
 
 
@@ -51,7 +51,7 @@ def _is_ordered(value: Scalar, comparison: Comparison, other: Scalar) -> bool:
 
 
 def _order(sign: int, comparison: Comparison) -> bool:
-    """Tell whether `sign`, 1 for greater and -1 for less, is what `comparison` wants."""
+    """Return whether `sign`, 1 for greater and -1 for less, is what `comparison` wants."""
     match comparison:
         case Comparison.GT:
             return sign > 0

@@ -1,7 +1,7 @@
-"""What kind of answer a question wants: how many things, of which kind, whose, and of when.
+"""Kind of answer that a question wants: how many things, of which kind, whose, and of when.
 
-A classifier says what is taste (`question_label`). What no model reads as well yet stands in a frozen table
-of phrases (`text/data/questions.toml`), and what is grammar is a rule: question words, dates, anchors.
+Matters of taste are decided by a classifier (`question_label`). Those that no model reads as well yet are a frozen
+table of phrases (`text/data/questions.toml`), and matters of grammar are rules: question words, dates, anchors.
 """
 
 import re
@@ -19,14 +19,14 @@ from elytron_core.text.pattern_table import table
 
 
 class Owner(StrEnum):
-    """Whose words a question is after."""
+    """Side of a conversation whose words a question is after."""
 
     USER = "user"
     ASSISTANT = "assistant"
 
 
 class Version(StrEnum):
-    """Which of several answers over time a question is after."""
+    """Choice between several answers over time."""
 
     ANY = "any"
     LATEST = "latest"
@@ -34,37 +34,37 @@ class Version(StrEnum):
 
 
 class Question(NamedTuple):
-    """A question as far as its words say what it wants."""
+    """A question, with what its words say of the answer that it wants."""
 
     text: str
-    """What is to be looked for: the question without times told from where the asker stands, and without the words that
-    ask for the telling, where more is in it."""
+    """The text to look for: the question without times relative to now and without the words that ask for an account,
+    if more is in it."""
     fits: Trait
-    """What the answer is likely to have in it; nothing where any text will do."""
+    """Traits that the answer is likely to have; none if any text will do."""
     heeds: Trait
-    """What holds from now on: all of it where something is to be made or advised, whatever it is about; otherwise what
-    is to hold on the occasion that the question is about."""
+    """The standing statements to consider: all of them if something is to be made or advised on any matter; otherwise
+    those that are to hold on the occasion that the question is about."""
     wants_several: bool
-    """Whether the answer is likely to stand in several places: a list, a count, what two have in common."""
+    """True if the answer is likely to be in several places: a list, a count, something that two have in common."""
     owner: Owner
     version: Version
     spans: tuple[Span, ...]
     wants_guess: bool = False
-    """Whether it asks for what may be concluded, which shares few words with what it is concluded from."""
+    """True if it asks for a conclusion, which shares few words with what it is drawn from."""
     retells: bool = False
-    """Whether what was said is to be told again: a summary, an order, how something went."""
+    """True if it asks for an account of what was said: a summary, an order, the course of something."""
     anchor: Anchor | None = None
-    """What the time that it speaks of is told by, where no date says it."""
+    """The event by which it names a time, if it names it by no date."""
 
 
 class _Opening(NamedTuple):
-    """How a question begins in English, or what stands anywhere in a Chinese one."""
+    """Pattern for the beginning of an English question, or for any place in a Chinese one."""
 
     english: re.Pattern[str]
     chinese: re.Pattern[str]
 
     def is_of(self, lowered: str, /) -> bool:
-        """Tell whether the question begins so, or has it."""
+        """Return whether the question begins so, or has it."""
         return bool(self.english.match(lowered) or (not lowered.isascii() and self.chinese.search(lowered)))
 
 
@@ -119,7 +119,7 @@ def _heeded(owner: Owner, /, *, is_request: bool) -> Trait:
 
 
 def _looked_for(text: str, lowered: str) -> str:
-    """Return `text` without what says only how, or from where, it is asked; as it is where nothing else is in it."""
+    """Return `text` without what asks for an account and without times relative to now; all of it if none is left."""
     told = without_asking(text, lowered)
     return next((bare for bare in (without_relative(told), told) if bare.strip(_NO_WORD)), text)
 

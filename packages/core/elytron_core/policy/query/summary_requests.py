@@ -1,7 +1,7 @@
-"""Words by which a question asks for something to be told again, and which are not to be looked for.
+"""Words by which a question asks for an account of something, and which are not to be looked for.
 
-The words that ask for the telling ("walk me through", "what I told you about", "in which order") are no words of what
-was said, and would find whoever used them by chance. They stand in `text/data/questions.toml`.
+Such words ("walk me through", "what I said about", "in which order") are no words of what was said, and would find
+messages that have them by chance. They are listed in `text/data/questions.toml`.
 """
 
 from typing import Final
@@ -18,6 +18,6 @@ _PHRASES: Final = table("questions")
 
 
 def without_asking(text: str, lowered: str, /) -> str:
-    """Return `text`, which is `lowered` in small letters, without the words that ask for something to be told."""
+    """Return `text`, which is `lowered` in small letters, without the words that ask for an account."""
     text = _PHRASES["opening"].sub(" ", text)
     return _PHRASES["aside"].sub(" ", text) if any(sign in lowered for sign in _ASIDE_SIGNS) else text

@@ -1,4 +1,4 @@
-"""Which of a host's agent skills fit a query: the points of runtime skills, given to name and description."""
+"""Scoring of a host's agent skills against a query: the points of runtime skills, given to name and description."""
 
 from collections.abc import Iterable
 from typing import Final

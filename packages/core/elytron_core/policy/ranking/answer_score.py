@@ -1,8 +1,9 @@
 """The score of a hit: an estimate, 0 to 1, that a memory answers a query.
 
-It is the product of two. Whether the best hits answer at all follows from how like they are to the query, and from how
-far one of them is the best in everything. Which of them does follows from how far each is behind the best. The numbers
-are data, fitted by `benchmarks.answer_score` on the conversations that ship.
+It is the product of two chances. The first is that the best hits answer at all: it follows from their likeness to the
+query, and from how far one of them is the best in everything. The second is that this hit is the one that does: it
+follows from how far each is behind the best. The numbers are data, fitted by `benchmarks.answer_score` on the
+conversations that ship.
 """
 
 import math
@@ -14,23 +15,23 @@ from elytron_core import limits
 from elytron_core.contracts.knowledge.recall import RecallConfidence
 
 COMPARED: Final = 10
-"""The answer is looked for among so many of the best hits."""
+"""The number of best hits among which the answer is looked for."""
 
 
 class Signs(NamedTuple):
-    """What a search tells of its answer."""
+    """Signs in a search's result that it has an answer."""
 
     strength: float
-    """The highest likeness of all, by text vectors or an encoder, 0 to 1; where text vectors do not know the query, the
-    highest share of its words that stand together."""
+    """The highest likeness of all, by text vectors or an encoder, 0 to 1; if text vectors do not know the query, the
+    highest share of its words that are together."""
     agreement: float
     """The sum of signals of the best hit, as a share of what a memory would have that were best in each of them."""
     behind: tuple[float, ...]
-    """How far each hit is behind the best, as a share of the sum of the best; best first."""
+    """The distance of each hit behind the best, as a share of the sum of the best; best first."""
 
     @property
     def evidence(self) -> float:
-        """What speaks for an answer: a strong search whose signals mean the same memory."""
+        """The evidence for an answer: a strong search whose signals mean the same memory."""
         return self.strength * self.agreement
 
 
@@ -39,9 +40,9 @@ class Estimate(NamedTuple):
 
     intercept: float
     evidence: float
-    """What evidence counts, in a logistic model of whether the best hits answer."""
+    """The weight of evidence in a logistic model of whether the best hits answer."""
     sharpness: float
-    """How fast the chance of a hit falls with how far it is behind; as much faster as the search is strong."""
+    """The rate at which the chance of a hit falls with its distance behind; multiplied by the search's strength."""
     pieces: float
     """The pieces that an answer consists of."""
 
@@ -65,7 +66,7 @@ def scores(signs: Signs, /, *, is_encoded: bool) -> list[float]:
 
 
 def shares(signs: Signs, estimate: Estimate, /) -> list[float]:
-    """Return for each hit the chance that it answers, where one of the best does."""
+    """Return for each hit the chance that it answers if one of the best does."""
     rate = estimate.sharpness * signs.strength
     weights = [math.exp(-rate * behind) for behind in signs.behind]
     total = sum(islice(weights, COMPARED))

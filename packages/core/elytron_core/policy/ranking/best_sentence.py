@@ -1,7 +1,7 @@
-"""What the one sentence of a long message that is nearest to a query says.
+"""The sentence of a long message that is nearest to a query.
 
-A long message has something of everything: the words of a query stand far apart in it, what it tells it tells of other
-things, and the number that an answer would have belongs to another matter. An answer stands in one sentence.
+A long message has something of everything: the words of a query are far apart in it, its statements are about other
+things, and the number that an answer would have belongs to another matter. An answer is in one sentence.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,16 +14,16 @@ from elytron_core.text.features import Trait
 LONG_CHARS: Final = 260
 """A shorter message, two or three sentences, is about one thing."""
 READ_CHARS: Final = 8_000
-"""So much of a message is looked through."""
+"""The part of a message that is looked through."""
 FITS: Final = 0.5
-"""So much more is a sentence worth, as a share, that has what the answer is likely to have,"""
+"""The share that is added to a sentence's worth if it has what the answer is likely to have,"""
 ASKS: Final = 0.3
-"""and so much less one that asks: who asks does not tell."""
+"""and the share taken off if it asks: a question states nothing."""
 _ASKS: Final = int(Trait.ASKS)
 
 
 class Sentence(NamedTuple):
-    """The terms of a sentence, and what it tells."""
+    """The terms of a sentence, its traits, and how informative it is."""
 
     terms: tuple[str, ...]
     traits: int
@@ -32,21 +32,21 @@ class Sentence(NamedTuple):
 
 
 class Sought(NamedTuple):
-    """What is looked for: which of a query's words a term stands for, and how far; and what each word is worth."""
+    """Words of a query to look for: for each term the words that it matches and how far, and the worth of each word."""
 
     stands_for: Mapping[str, Sequence[tuple[int, float]]]
     worths: Sequence[float]
 
 
 class Nearest(NamedTuple):
-    """How the sentence that is nearest to a query compares with the message that it stands in."""
+    """Comparison of the sentence that is nearest to a query with the whole message."""
 
     gain: float
-    """How much more it is worth than all sentences together as one; below 0 where the words stand far apart."""
+    """Its worth less that of all sentences together as one; below 0 if the words are far apart."""
     share: float
     """The share of the query's words that it holds, by what they are worth."""
     told: float
-    """How much it tells."""
+    """The information in the sentence, as `features` counts it."""
 
 
 def sentences_of(text: str, terms: Callable[[str], Sequence[str]], /) -> tuple[Sentence, ...]:
@@ -56,7 +56,7 @@ def sentences_of(text: str, terms: Callable[[str], Sequence[str]], /) -> tuple[S
 
 
 def nearest(sentences: Sequence[Sentence], sought: Sought, fits: Trait, /) -> Nearest | None:
-    """Return how the nearest of a message's `sentences` compares with all; None where none has what is looked for.
+    """Return how the nearest of a message's `sentences` compares with all; None if none has what is looked for.
 
     `fits` is what the answer is likely to have.
     """

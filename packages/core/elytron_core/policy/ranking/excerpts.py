@@ -7,17 +7,17 @@ from itertools import pairwise
 from typing import Final
 
 READ_CHARS: Final = 40_000
-"""So much of a text is looked through."""
+"""The part of a text that is looked through."""
 TERMS_MOST: Final = 24
-"""Of a query so many terms are looked for."""
+"""The most terms of a query that are looked for."""
 SENTENCE_CHARS: Final = 400
 """A longer sentence is taken as several."""
 BESIDE: Final = 0.4
-"""What a sentence is worth of the one before it, which it may explain, and of the one after it."""
+"""The share that a sentence gets of its better neighbour's worth: it may explain the one before it."""
 FIRST: Final = 0.1
-"""What the first sentence is worth by itself: it says what the others are about."""
+"""The worth of the first sentence by itself: it says what the others are about."""
 BETWEEN: Final = " … "
-"""Stands where sentences were left out."""
+"""Replaces sentences that were left out."""
 
 SENTENCE: Final = re.compile(rf"[^.!?。！？\n]{{1,{SENTENCE_CHARS}}}(?:[.!?。！？]+(?=\s|$|[^\x00-\x7f])|\n+|[.!?])?")
 
@@ -28,7 +28,7 @@ Span = tuple[int, int]
 
 
 def pieces_of(text: str, most: int, /) -> tuple[str, ...]:
-    """Return `text` in up to `most` pieces of whole sentences; none where it is one piece."""
+    """Return `text` in up to `most` pieces of whole sentences; none if it is one piece."""
     pieces: list[str] = []
     begun = ""
     for found in SENTENCE.finditer(text):

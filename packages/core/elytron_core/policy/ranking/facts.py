@@ -1,12 +1,12 @@
 """Scoring of long-term facts against a query: points that are data, each with its name.
 
-Points for matching: the query is the topic, lies in the topic or in the content; each term in topic, content or a
+Points for matching: the query is the topic, is part of the topic or of the content; each term in topic, content or a
 keyword; likeness by trigrams; entities and dates that query and fact share. Points for the fact's worth: evidence,
-source, the same chat, recency, confirmation, confidence, freshness. Where facts match, only those are returned, and all
-their points decide between them; where none does, all are listed, and worth alone decides.
+source, the same chat, recency, confirmation, confidence, freshness. If facts match, only those are returned, and all
+their points decide between them; if none does, all are listed, and worth alone decides.
 
 A weak query ("and her?") is read together with the recent talk in `grounding`, whose words count a share of a term.
-The query `kind:topic` names one slot and gives its facts alone, where there are any.
+The query `kind:topic` names one slot and gives its facts alone, if it has any.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,10 +24,10 @@ from elytron_core.policy.temporal.freshness import freshness
 from elytron_core.text import similarity
 
 WEAK_CHARS: Final = 6
-"""A query of so many characters or fewer is weak;"""
+"""A query of at most this many characters is weak;"""
 WEAK_SHORT_CHARS: Final = 12
 WEAK_SHORT_WORDS: Final = 2
-"""so is one of so many characters and words or fewer."""
+"""so is one of at most these many characters and words."""
 
 
 class FactWeights(Value):
@@ -35,18 +35,18 @@ class FactWeights(Value):
 
     topic_exact: float = 14
     topic_contains: float = 10
-    """The query's words stand in the topic, which has more."""
+    """The topic has the query's words, and more."""
     content_contains: float = 8
     term_topic: float = 4
     term_content: float = 2
     term_keyword: float = 3
     grounding_share: float = 0.5
-    """What a word of the grounding counts beside a term of the query."""
+    """The share of a term's points that a word of the grounding gets."""
     trigram_max: float = 18
     trigram_floor: float = 0.3
     """Texts less alike than this share no more than every two texts do."""
     trigram_reach: int = 3
-    """Texts of more than so many times the query's length are not compared."""
+    """Texts of more than this many times the query's length are not compared."""
 
     entity_is_query: float = 10
     entity_in_query: float = 8
@@ -90,7 +90,7 @@ STANDARD: Final = FactWeights()
 
 
 class FactQuery(Value):
-    """What is asked: the text, its terms as an analyser gives them (stems welcome), where and when, the recent talk."""
+    """A query: its text, its terms as an analyser gives them (stems welcome), where and when, the recent talk."""
 
     text: str
     terms: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class FactQuery(Value):
 
 
 class ScoredFact(NamedTuple):
-    """A fact with its points for matching. What it is worth is told where it is asked for: most are never shown."""
+    """A fact with its points for matching. Those for its worth are counted on request: most facts are never shown."""
 
     fact: long_term.Fact
     match: float
@@ -109,7 +109,7 @@ class ScoredFact(NamedTuple):
     query: FactQuery
     weights: FactWeights = STANDARD
     favour: float = 0.0
-    """What its plane is favoured by, beside its own points."""
+    """The points by which its plane is favoured, beside its own."""
 
     @property
     def score(self) -> float:
@@ -128,7 +128,7 @@ _SIGNALS: Final = (
     "evidence", "authority", "same_chat", "recency", "confirmed", "confidence", "freshness",
     "route",
 )  # fmt: skip
-"""The names of a fact's points: for matching, for its worth, and what its plane is favoured by."""
+"""The names of a fact's points: for matching, for its worth, and for its plane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def told(fact: long_term.Fact, /) -> Told:
 
 
 class _Term(NamedTuple):
-    """A term's signs, twice the same where it has one, and its points in the topic, content and keywords of a fact."""
+    """A term's signs, twice the same if it has one, and its points in the topic, content and keywords of a fact."""
 
     sign: str
     other: str
@@ -202,13 +202,13 @@ class _Comparison(NamedTuple):
 
 
 def is_weak(text: str, /) -> bool:
-    """Tell whether a query is too short to stand alone: at most 6 characters, or at most 12 and two words."""
+    """Return whether a query is too short to be read alone: at most 6 characters, or at most 12 and two words."""
     bare = text.strip()
     return len(bare) <= WEAK_CHARS or (len(bare) <= WEAK_SHORT_CHARS and len(bare.split()) <= WEAK_SHORT_WORDS)
 
 
 def read(query: FactQuery, /, *, grounding_share: float) -> Asked:
-    """Return `query` ready for comparing; the grounding counts only where the query is weak."""
+    """Return `query` ready for comparing; the grounding counts only if the query is weak."""
     text = similarity.normalise(query.text)
     terms = {term: 1.0 for given in query.terms[: limits.QUERY_TERMS] if (term := similarity.normalise(given))}
     grounding = similarity.normalise(query.grounding) if is_weak(query.text) else ""
@@ -228,7 +228,7 @@ def alike(asked: Asked, texts: Sequence[str], /, *, most: float, floor: float, r
 
 
 def score_facts(facts: Sequence[Told], query: FactQuery, *, weights: FactWeights = STANDARD) -> list[ScoredFact]:
-    """Return the facts that match, in the order given; the slot that `kind:topic` names; or all where none matches."""
+    """Return the facts that match, in the order given; of the slot that `kind:topic` names; or all if none matches."""
     slot = _slot_named(query.text)
     named = [said for said in facts if _slot_of(said.fact) == slot] if slot else []
     if named:

@@ -1,6 +1,6 @@
-"""The recall router: what a query is after, which planes answer that best, and what they are favoured by.
+"""The recall router: the intent of a query, the planes that answer it best, and the points by which they are favoured.
 
-Intents are read from the words of the question alone. Where none speaks, or several do, nothing is favoured.
+Intents are read from the words of the question alone. If they show none, or several, nothing is favoured.
 """
 
 from enum import StrEnum
@@ -16,7 +16,7 @@ from elytron_core.text.pattern_table import table
 
 
 class Intent(StrEnum):
-    """What a query is after."""
+    """Purpose of a query."""
 
     FACTUAL = "factual"
     PROCEDURAL = "procedural"
@@ -26,7 +26,7 @@ class Intent(StrEnum):
 
 
 class Route(Value):
-    """Which planes stand first for a query, and the points that each of them is favoured by."""
+    """Order of the planes for a query, and the points by which each of them is favoured."""
 
     intent: Intent
     planes: tuple[Plane, ...]
@@ -55,7 +55,7 @@ ORDER: Final = MappingProxyType(
         Intent.MIXED: (_FACTS, _TURNS, _SKILLS, _CAPSULES, _STATE, _SUMMARY, _NOTES),
     }
 )
-"""In which order the planes stand where their memories are worth the same."""
+"""The order of the planes if their memories are worth the same."""
 BONUS: Final = MappingProxyType(
     {
         Intent.FACTUAL: {_FACTS: 18.0},
@@ -67,7 +67,7 @@ BONUS: Final = MappingProxyType(
 )
 
 _SIGNS: Final = (Intent.PROCEDURAL, Intent.CONTINUITY, Intent.EVIDENCE, Intent.FACTUAL)
-"""Intents that words tell of; the words stand in `text/data/intents.toml`."""
+"""Intents that are read from words; the words are listed in `text/data/intents.toml`."""
 _KINDS: Final = frozenset(kind.value for kind in long_term.Kind)
 
 

@@ -1,9 +1,9 @@
-"""Which message of several on one matter is the last word on it, where a question asks how things are.
+"""The last word of several messages on one matter, if a question asks how things are.
 
-Signs, not understanding: the question is in the present, both messages hold much of its words and are of the same
-speaker, a sentence of the later one speaks of a change of what is asked for, and one of the older tells of it too, a
-number where the other is one. Then the later one goes before the older, and the older is marked;
-neither is left out, so that who reads both sees what was said when.
+It is found by signs, not by understanding: the question is in the present, both messages hold much of its words and are
+of the same speaker, a sentence of the later one speaks of a change of what is asked for, and one of the older is about
+it too, with a number if the other has one. Then the later one goes before the older, and the older is marked; neither
+is left out, so that a reader of both sees what was said when.
 """
 
 import re
@@ -16,9 +16,9 @@ from elytron_core.text import stopwords
 from elytron_core.text.pattern_table import table
 
 WINDOW: Final = 10
-"""So many of the best are looked at, whatever the limit, so that a page goes on where the one before it ended."""
+"""The best hits that are looked at, under any limit, so that a page goes on where the one before it ended."""
 HELD: Final = 0.5
-"""Both hold so much of the query's words, counted by rarity."""
+"""The least share of the query's words, counted by rarity, that both hold."""
 
 _PHRASES: Final = table("changes")
 _WORD: Final = re.compile(r"[a-z]+")
@@ -40,7 +40,7 @@ class Told(NamedTuple):
 
 
 def asks_how_things_are(query: str, /) -> bool:
-    """Tell whether a question is about what is, not about what was or is to be told in full."""
+    """Return whether a question is about how things are, not about the past and not for a full account."""
     lowered = " ".join(query.lower().split())
     if _PHRASES["past"].search(lowered):
         return False
@@ -113,7 +113,7 @@ def _numbered(sentences: Iterable[str]) -> frozenset[bool]:
 
 
 def _asked(query: str) -> re.Pattern[str] | None:
-    """Return the words of an English question that are more than its form; None where it has none."""
+    """Return a pattern for the words of an English question that are more than its form; None if it has none."""
     words = {_ENDING.sub("", word) for word in _WORD.findall(query.lower()) if word not in _FORM_WORDS}
     return re.compile("|".join(rf"\b{word}" for word in sorted(words) if len(word) > 2)) if words else None
 

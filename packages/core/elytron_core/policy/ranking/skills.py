@@ -25,7 +25,7 @@ class SkillWeights(Value):
 
     topic_exact: float = 14
     title_contains: float = 10
-    """The query's words stand in the title."""
+    """The title has the query's words."""
     term_topic: float = 10
     term_title: float = 8
     term_summary: float = 5

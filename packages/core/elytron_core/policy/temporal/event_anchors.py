@@ -1,7 +1,8 @@
-"""Times told by what happened then: "before we moved", "two weeks after the wedding".
+"""Times named by an event: "before we moved", "two weeks after the wedding".
 
-What is named so, the anchor, is itself to be looked for; when it was spoken of says about when it was. People tell of
-what came before and after in the same talk, and in the weeks around it: what was said then is the likelier answer.
+The event, the anchor, is itself to be looked for; the time at which people spoke of it is about the time at which it
+was. They speak of what came before and after in the same talk, and in the weeks around it: what was said then is the
+likelier answer.
 """
 
 import re
@@ -14,31 +15,31 @@ from elytron_core.policy.temporal.time_ranges import Span
 
 
 class Side(StrEnum):
-    """On which side of its anchor a time lies."""
+    """Side of its anchor on which a time is."""
 
     BEFORE = "before"
     AFTER = "after"
 
 
 class Anchor(NamedTuple):
-    """What a time is told by."""
+    """An event by which a time is named."""
 
     text: str
     side: Side
     reach_ms: int
-    """How far away from the anchor what was said still counts."""
+    """The distance from the anchor up to which messages count."""
 
 
 LEAST_COVERED: Final = 0.5
-"""Where no message holds such a share of an anchor's words, nobody knows when it was."""
+"""If no message holds this share of an anchor's words, its time is unknown."""
 _DAY_MS: Final = 86_400_000
 _REACH_MS: Final = 90 * _DAY_MS
 _TALK_MS: Final = 8 * 3_600_000
-"""What was said so much earlier or later belongs to the talk that told of the anchor."""
+"""Messages up to this much earlier or later belong to the talk about the anchor."""
 _WORTH: Final = 0.5
 _FAR_WORTH: Final = 0.25
 _MOST_AWAY: Final = 1_000
-"""A larger count of days, weeks, months or years is none that somebody remembers."""
+"""A larger count of days, weeks, months or years is taken as this: no one remembers such times."""
 _SIGNS: Final = ("before", "after", "since", "until", "prior to", "following")
 """A text without these has no anchor."""
 _ANCHOR: Final = re.compile(
@@ -53,7 +54,7 @@ _BEFORE: Final = frozenset({"before", "prior to", "until"})
 
 
 def anchor_in(text: str, lowered: str, /) -> Anchor | None:
-    """Return what a time is told by in `text`, `lowered` in small letters; None where there is no such time."""
+    """Return the event by which `text`, `lowered` in small letters, names a time; None if it names none so."""
     if not any(sign in lowered for sign in _SIGNS):
         return None
     found = _ANCHOR.search(text)
@@ -64,7 +65,7 @@ def anchor_in(text: str, lowered: str, /) -> Anchor | None:
 
 
 def spans_of(anchor: Anchor, at: Instant, /) -> tuple[Span, Span]:
-    """Return the time that is told by `anchor`, of which was spoken at `at`: near to it, and all on its side of it."""
+    """Return the times that `anchor`, spoken of at `at`, can mean: near to it, and all on its side of it."""
     match anchor.side:
         case Side.BEFORE:
             end = at + _TALK_MS
@@ -75,7 +76,7 @@ def spans_of(anchor: Anchor, at: Instant, /) -> tuple[Span, Span]:
 
 
 def _away(count: str | None, unit: str | None) -> int:
-    """Return how far away from the anchor it is, and half as much again: both are told in round numbers."""
+    """Return the distance from the anchor in milliseconds, and half as much again: people say round numbers."""
     if count is None or unit is None:
         return 0
     many = int(count) if count.isdigit() else _COUNTS.get(count.lower(), 1)

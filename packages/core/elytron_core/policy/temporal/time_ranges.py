@@ -14,7 +14,7 @@ from elytron_core.policy.temporal.dates import MONTHS, Named, named_in
 
 
 class Span(NamedTuple):
-    """A time that is spoken of, from `start` until before `end`; `worth` is 1, less for what is told loosely."""
+    """A time that is spoken of, from `start` until before `end`; `worth` is 1, less for a loose time."""
 
     start: int
     end: int
@@ -22,7 +22,7 @@ class Span(NamedTuple):
 
 
 YEARS_BACK: Final = 12
-"""A month or day without a year is meant in any of so many years, or the next."""
+"""A month or day without a year is meant in any of the last 12 years, in this one or in the next."""
 YEAR_WORTH: Final = 0.3
 _DAY: Final = timedelta(days=1)
 
@@ -57,7 +57,7 @@ _CHINESE_RELATIVE: Final = {"上周": "last week", "上个月": "last month", "�
 _CHINESE_RELATIVE_WORD = re.compile("|".join(_CHINESE_RELATIVE))
 _YEAR = re.compile(r"[0-9]{4}")
 _RELATIVE_SIGNS: Final = ("last", "this", "past", "previous", "ago", "today", "tonight", "yesterday")
-"""An ASCII text that holds none of these tells no time from where the asker stands."""
+"""An ASCII text that holds none of these names no time relative to now."""
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 
@@ -81,10 +81,7 @@ def spans_in(text: str, now: Instant, /) -> tuple[Span, ...]:
 
 
 def without_relative(text: str, /) -> str:
-    """Return `text` without what tells a time from where the asker stands.
-
-    "Last spring" is no word that was said last spring.
-    """
+    """Return `text` without times relative to now: "last spring" is no word that was said last spring."""
     if text.isascii() and not _holds(text, _RELATIVE_SIGNS):
         return text
     for expression in (_NEAR_WORD, _AGO, _RELATIVE, _CHINESE_RELATIVE_WORD):
