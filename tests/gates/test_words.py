@@ -30,6 +30,9 @@ LEFT = {
     "models": 1, "proxy": 2, "sdk": 65, "store": 24,
 }  # fmt: skip
 """What is left in a package. These numbers only shrink."""
+LEFT_IN_DOCS = 2
+"""The same for all pages together, the changelog excepted."""
+_CODE = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
 
 
 def passages(path: Path) -> Iterator[tuple[int, str]]:
@@ -58,3 +61,16 @@ def test_the_words_of_a_package_are_plain() -> None:
         path.relative_to(ROOT / "packages").parts[0] for path in files("packages", suffix=".py") for _ in found_in(path)
     )
     assert {package: count for package, count in counted.items() if count > LEFT.get(package, 0)} == {}
+
+
+def test_the_words_of_the_docs_are_plain() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    found = [
+        f"{page.relative_to(ROOT)}: {habit}: {match[0]}"
+        for page in sorted(pages)
+        if page.name != "CHANGELOG.md"
+        for habit, pattern in HABITS.items()
+        if habit != "headless"
+        for match in pattern.finditer(_CODE.sub("", page.read_text(encoding="utf-8")))
+    ]
+    assert len(found) <= LEFT_IN_DOCS, "\n".join(found)
