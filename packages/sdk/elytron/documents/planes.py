@@ -78,24 +78,24 @@ class Home(Generic[ValueT]):
     plane: Plane
     collection: str
     word: str
-    """How the ids of its memories begin."""
+    """The beginning of the ids of its memories."""
     kind: type[ValueT]
     _: KW_ONLY
     reach: Reach = Reach.BY_ID
     is_of_space: bool = False
-    """Whether a document belongs to the whole space; others name their channel and conversation."""
+    """True if a document belongs to the whole space; others name their channel and conversation."""
 
     text: Callable[[ValueT], str] = _text
     title: Callable[[ValueT], str]
-    """What a document is about, in a few words."""
+    """The subject of a document, in a few words."""
     at: Callable[[ValueT], Instant] = _updated_at
     """When a document last changed."""
     citations: Callable[[ValueT], tuple[str, ...]] = _empty
     """The turns and other references that a document rests on."""
     privacy: Callable[[ValueT], Privacy | None] = _none
-    """Who is shown a document; a private one only a caller that asks for it."""
+    """The privacy of a document; a private one is shown only to a caller that asks for it."""
     is_private: Callable[[ValueT], bool] = _no
-    """Whether a document of a plane that is read by id, and has no `privacy`, is a private one."""
+    """True if a document is private, for a plane that is read by id and has no `privacy`."""
     freshness: Callable[[ValueT, Instant], Freshness | None] = _none
 
     forgotten_at: Callable[[ValueT], Instant | None] | None = _forgotten_at
@@ -103,11 +103,11 @@ class Home(Generic[ValueT]):
     unhidden: Callable[[ValueT], ValueT] = _unhidden
     expires_at: Callable[[ValueT], Instant | None] = _none
     is_replaced: Callable[[ValueT], bool] = _no
-    """Whether a document is no longer recalled, though it is not hidden."""
+    """True if a document is no longer recalled, though it is not hidden."""
 
     namespace: Callable[[ValueT], tuple[str, ...]] = _empty
     fields: Callable[[ValueT], Mapping[str, records.Scalar]] = _no_fields
-    """What conditions of a filter compare."""
+    """The fields that conditions of a filter compare."""
     index_text: Callable[[ValueT], str] | None = None
     """The text that the index is given; None for `text`."""
     index_title: Callable[[ValueT], str] | None = None
@@ -122,7 +122,7 @@ class Home(Generic[ValueT]):
     evidence: DerivedMemoryPlane | None = None
     """The name of the plane in links from turns; None for a plane that is not linked to the turns it cites."""
     is_of_all: bool = False
-    """Whether a document is drawn from its whole conversation, whose tag is its key."""
+    """True if a document is drawn from its whole conversation, whose tag is its key."""
 
 
 def _capsule_freshness(capsule: continuity.ContinuityCapsule, now: Instant, /) -> Freshness:
@@ -190,7 +190,7 @@ PLANES: dict[str, Plane] = {
     procedural.SKILLS: Plane.PROCEDURAL,
     **{collection: home.plane for collection, home in HOMES.items()},
 }
-"""Which plane the memories of a collection belong to."""
+"""The plane of each collection's memories."""
 BROUGHT = {name: home for name, home in HOMES.items() if home.key is not None}
 """Those that mode `bootstrap` of an archive brings, beside turns, facts and skills."""
 WITH_PRIVACY = frozenset({Plane.LONG_TERM, *(home.plane for home in HOMES.values() if home.privacy is not _none)})

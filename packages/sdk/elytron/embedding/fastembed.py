@@ -1,4 +1,4 @@
-"""An embedder by the library fastembed, for who has it already."""
+"""An embedder by the library fastembed, for programs that use it already."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from elytron_core.ports.models import EmbedderInfo
 class FastembedEmbedder:
     """Turns texts into vectors by a model that fastembed loads. Needs the package fastembed.
 
-    `model` is a fastembed `TextEmbedding`, made by the caller, which decides what is downloaded and where it is stored;
-    `name` is kept with every vector.
+    `model` is a fastembed `TextEmbedding`, made by the caller, which decides about downloads and their folder;
+    `name` is stored with every vector.
     """
 
     def __init__(self, model: Any, /, *, name: str, dimensions: int) -> None:

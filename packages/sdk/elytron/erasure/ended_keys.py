@@ -21,27 +21,27 @@ COLLECTIONS = frozenset({USERS, KEYS, ACCESS_KEYS})
 _SALT_BYTES = 32
 
 
-async def gather_ended(ctx: OperationContext, told: SpaceErasures, /) -> None:
-    """Add the erased gateway users to `told`, and the keys that were erased, rotated or revoked."""
+async def gather_ended(ctx: OperationContext, erasures: SpaceErasures, /) -> None:
+    """Add the erased gateway users to `erasures`, and the keys that were erased, rotated or revoked."""
     kept_since: set[Ref] = set()
     async for entry in store_pages.entries(ctx.store, SYSTEM_SPACE):
         if entry.ref.collection not in COLLECTIONS:
             continue
         if entry.ref.collection == KEYS and entry.action is Action.DELETE:
-            told.add(Erased(entry.ref), entry.at)
+            erasures.add(Erased(entry.ref), entry.at)
         elif entry.digest:
             kept_since.add(entry.ref)
         elif entry.ref not in kept_since:
-            told.add(Erased(entry.ref), _behind(entry.at))
+            erasures.add(Erased(entry.ref), _behind(entry.at))
     async for document in store_pages.documents(ctx.store, SYSTEM_SPACE, ACCESS_KEYS):
         key = AccessKey.from_bytes(document.body)
         ended = _behind(key.revoked_at) if key.revoked_at is not None else key.rotated_at
         if ended is not None:
-            told.add(Erased(document.ref), ended)
+            erasures.add(Erased(document.ref), ended)
 
 
-async def end_again(ctx: OperationContext, record: SpaceRecord, told: SpaceErasures, /, *, dry_run: bool) -> bool:
-    """End what `told` names and is there again; return whether anything was. Killed in between, repeat it.
+async def end_again(ctx: OperationContext, record: SpaceRecord, erasures: SpaceErasures, /, *, dry_run: bool) -> bool:
+    """End again what `erasures` names and the store holds; return whether there was anything. If killed, repeat it.
 
     An erased user goes with all spaces and access keys. A user whose key had ended is revoked, and needs a new key.
     """
@@ -50,20 +50,20 @@ async def end_again(ctx: OperationContext, record: SpaceRecord, told: SpaceErasu
         async for document in store_pages.documents(ctx.store, SYSTEM_SPACE, USERS)
     }
     written = await _written(ctx)
-    gone = {ref: user for ref, user in users.items() if _is_told(told, ref, written.get(ref))}
+    gone = {ref: user for ref, user in users.items() if _is_ended(erasures, ref, written.get(ref))}
     spaces = {space for user in gone.values() for space in (*user.spaces, user.user_id)}
     names = {
         document: KeyName.from_bytes(document.body).user_id
         async for document in store_pages.documents(ctx.store, SYSTEM_SPACE, KEYS)
     }
     erased_names = {user.user_id for user in gone.values()}
-    ended = {document: name for document, name in names.items() if Erased(document.ref) in told.memories}
+    ended = {document: name for document, name in names.items() if Erased(document.ref) in erasures.memories}
     revoked = set(ended.values()) - erased_names
     refs = [*gone, *(document.ref for document, name in names.items() if name in erased_names)]
     refs += [
         document.ref
         async for document in store_pages.documents(ctx.store, SYSTEM_SPACE, ACCESS_KEYS)
-        if _has_ended(document, told, spaces)
+        if _has_ended(document, erasures, spaces)
     ]
     if dry_run or not (refs or revoked):
         return bool(refs or revoked)
@@ -103,15 +103,15 @@ async def _written(ctx: OperationContext) -> dict[Ref, Instant]:
     }
 
 
-def _is_told(told: SpaceErasures, ref: Ref, written: Instant | None) -> bool:
-    ended = told.memories.get(Erased(ref))
+def _is_ended(erasures: SpaceErasures, ref: Ref, written: Instant | None) -> bool:
+    ended = erasures.memories.get(Erased(ref))
     return ended is not None and (written is None or written < ended)
 
 
-def _has_ended(document: Document, told: SpaceErasures, spaces: Collection[str]) -> bool:
+def _has_ended(document: Document, erasures: SpaceErasures, spaces: Collection[str]) -> bool:
     key = AccessKey.from_bytes(document.body)
     is_open = key.revoked_at is None
-    return key.space in spaces or (is_open and _is_told(told, document.ref, key.rotated_at or key.created_at))
+    return key.space in spaces or (is_open and _is_ended(erasures, document.ref, key.rotated_at or key.created_at))
 
 
 def _behind(at: Instant) -> Instant:

@@ -29,7 +29,7 @@ def labelled(changes: Sequence[Change], statements: StatementClassifier, /) -> l
 
 
 def is_standing(statements: StatementClassifier, text: str, /) -> bool:
-    """Tell whether `text` says what is to hold from now on."""
+    """Return whether `text` says what is to hold from now on."""
     (labels,) = statements.classify([text])
     return StatementLabel.STANDING in labels
 

@@ -45,7 +45,7 @@ def units_of_value(ref: Ref, value: Value, /) -> tuple[Unit, ...]:
 
 
 def called(subject: Subject, /) -> tuple[str, ...]:
-    """Return the names that mean `subject`; none where it has one alone, or is not for everybody to see."""
+    """Return the names that mean `subject`; none if it has only one, or is not visible to all."""
     if not subject.other_names or subject.visibility is not SubjectVisibility.VISIBLE:
         return ()
     return tuple(dict.fromkeys((subject.name, *subject.other_names)))
@@ -233,4 +233,4 @@ INDEXED: dict[str, type[Value]] = {
     procedural.SKILLS: procedural.Skill,
     **{name: home.kind for name, home in SHOWN.items()},
 }
-"""Which collections are recalled, and what their documents hold."""
+"""The collections that are recalled, and the kind of their documents."""

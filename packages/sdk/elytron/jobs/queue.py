@@ -22,7 +22,7 @@ from elytron_core.scope import ConversationKey, Scope
 QUEUE_REF = Ref(jobs.QUEUE, jobs.KEY)
 
 Step = Callable[[Job], Job | None]
-"""Returns the job as it is to be, or None where it is to stay."""
+"""Returns the changed job, or None if it stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class _Book:
 
 
 async def read_queue(ctx: OperationContext, space: SpaceId, /) -> Queue:
-    """Return the queue of `space`; an empty one where there is none."""
+    """Return the queue of `space`; an empty one if it has none."""
     (document,) = await ctx.store.get(space, (QUEUE_REF,))
     return Queue.from_bytes(document.body) if document is not None else Queue()
 
@@ -59,10 +59,10 @@ async def read_jobs(ctx: OperationContext, space: SpaceId, ids: Sequence[JobId],
 
 
 async def enqueue(ctx: OperationContext, scope: Scope, turns: Sequence[int], /) -> KnownJob | None:
-    """Return the job that maintains these turns, made now where there is none; None where the queue is full.
+    """Return the job that maintains these turns, made now if there is none; None if the queue is full.
 
-    The same turns ask for the same job, whatever became of it. Turns join a job of their conversation that nobody has
-    taken yet, so that a busy conversation is one job and not a hundred.
+    The same turns name the same job, in any state. Turns join a job of their conversation that no worker has taken
+    yet, so that a busy conversation is one job and not a hundred.
     """
     asked = tuple(sorted(set(turns)))
 
@@ -97,7 +97,7 @@ async def schedule(
     """Return the job of `kind` and `name`, made now if there is none; None where the queue is full.
 
     From `due_at` on, one worker that has a runner of `kind` does it (see `OperationContext.runners`). The same name
-    asks for the same job, whatever became of it.
+    is the same job, in any state.
     """
 
     async def plan(record: SpaceRecord) -> Settled[KnownJob | None]:
@@ -119,9 +119,9 @@ async def schedule(
 
 
 async def claim(ctx: OperationContext, space: SpaceId, holder: str, /, *, only: JobId | None = None) -> KnownJob | None:
-    """Return the next job that is due, or the one named, leased to `holder`; None where there is none to take.
+    """Return the next job that is due, or the one named, leased to `holder`; None if none is due.
 
-    Of two workers that ask at once, the store lets one have it.
+    Of two workers that ask at once, the store gives it to one.
     """
 
     async def plan(record: SpaceRecord) -> Settled[KnownJob | None]:
@@ -140,7 +140,7 @@ async def claim(ctx: OperationContext, space: SpaceId, holder: str, /, *, only: 
 
 
 async def move(ctx: OperationContext, space: SpaceId, job_id: JobId, step: Step, /) -> KnownJob:
-    """Take `step` from the job as it now is, and return it as it is then. Raises NotFound."""
+    """Apply `step` to the job as stored, and return the result. Raises NotFound."""
 
     async def plan(record: SpaceRecord) -> Settled[KnownJob]:
         job, revision = await _job(ctx, space, job_id)

@@ -1,8 +1,7 @@
-"""Compaction of a space's journal: entries that tell of nothing any more give way, and one stands for each run of them.
+"""Compaction of a space's journal: each run of spent entries is replaced by one entry.
 
-An entry tells of nothing if an erasure took its digest, or it never had one, no other entry has a digest for what it
-names, and nothing stands there that a journal tells of. What is left is bounded by what the space holds, however much
-was erased.
+An entry is spent if it has no digest (an erasure removed it, or it never had one), no other entry has a digest for the
+document that it names, and that document is gone. The rest is bounded by what the space holds, however much was erased.
 """
 
 from collections.abc import AsyncIterator
@@ -17,11 +16,11 @@ from elytron_core.ports.store_pages import entries
 
 
 async def compact(store: Store, space: SpaceId, /) -> int:
-    """Compact the journal of `space` as far as it can be; return how many entries are gone.
+    """Compact all spent runs in the journal of `space`; return the number of removed entries.
 
-    The last entry stays, by which readers know their place. The journals of the product's own spaces stay whole: they
-    tell for good which keys had ended. Killed in between, the same call goes on. Raises Conflict if somebody else
-    compacted it meanwhile.
+    The last entry stays, because readers know their place by it. The journals of the product's own spaces stay whole:
+    they are the permanent record of keys that had ended. After a kill, the same call goes on. Raises Conflict if
+    another process compacted it meanwhile.
     """
     (document,) = await store.get(space, (REF,))
     if document is None or is_reserved(space):
@@ -57,16 +56,16 @@ async def _but_the_last(store: Store, space: SpaceId) -> AsyncIterator[JournalEn
 
 
 async def _spent(store: Store, space: SpaceId) -> set[Ref]:
-    """Return what entries without a digest name, no entry with one does, and nothing stands at."""
-    told: set[Ref] = set()
+    """Return the refs that are named only by entries without a digest, and hold no document."""
+    digested: set[Ref] = set()
     named: dict[Ref, None] = {}
     async for entry in entries(store, space):
         if entry.covers == 1:
             if entry.digest:
-                told.add(entry.ref)
+                digested.add(entry.ref)
             elif not _changed_nothing(entry):
                 named[entry.ref] = None
-    asked = [ref for ref in named if ref not in told]
+    asked = [ref for ref in named if ref not in digested]
     spent: set[Ref] = set()
     for start in range(0, len(asked), limits.SCAN_MAX):
         page = asked[start : start + limits.SCAN_MAX]
@@ -76,6 +75,6 @@ async def _spent(store: Store, space: SpaceId) -> set[Ref]:
 
 
 def _changed_nothing(entry: JournalEntry) -> bool:
-    """Tell whether an entry changed no document that a journal tells of: an event, or what only looks up others."""
+    """Return whether an entry changed no document that a journal covers: an event, or a document of look-ups."""
     is_event = entry.ref == REF and entry.action is not Action.LIFECYCLE
     return is_event or entry.ref.collection in BESIDE

@@ -1,7 +1,7 @@
-"""Keyed sums of journal entries: the part of a head that stays what it was if entries are compacted.
+"""Keyed sums of journal entries: the part of a head that compaction does not change.
 
-Each entry counts by a digest under the space's secret, and a head tells of their sum. So the one entry that stands for
-a compacted run keeps no more than the sum of the run, and a code that only a holder of the secret can make.
+Each entry has a number, a digest under the space's secret, and a head is made from their sum. So the one entry that
+replaces a compacted run keeps only the sum of the run, and a code that only a holder of the secret can make.
 """
 
 import hmac
@@ -17,7 +17,7 @@ MODULUS: Final = 1 << 8 * _SUM_BYTES
 
 
 class EntrySums:
-    """What the entries of one space count in its head."""
+    """The numbers that the entries of one space add to its head."""
 
     def __init__(self, record: SpaceRecord, /) -> None:
         self._record = record
@@ -25,7 +25,7 @@ class EntrySums:
         self._content = record.chain(b"journal content", size=_SUM_BYTES)
 
     def order_of(self, entry: JournalEntry, /) -> int:
-        """Return what the place of `entry` counts; of one that stands for a run, what the entries of the run did."""
+        """Return the number for the place of `entry`; for the entry of a run, the sum of the run."""
         run = self.run_sum(entry)
         if run is not None:
             return run
@@ -34,7 +34,7 @@ class EntrySums:
         return int.from_bytes(line.digest(), "big")
 
     def content_of(self, entry: JournalEntry, /) -> int:
-        """Return what `entry` counts with what it tells of: nothing if it tells of nothing any more."""
+        """Return the number for the content of `entry`: 0 if it has no digest any more."""
         if not entry.digest or entry.covers > 1:
             return 0
         line = self._content.copy()
@@ -50,7 +50,7 @@ class EntrySums:
         return int(text, 16) if hmac.compare_digest(expected.encode(), code.encode()) else None
 
     def run_of(self, entries: Sequence[JournalEntry], /) -> Run:
-        """Return `entries`, which follow each other, as the run that one entry is to stand for."""
+        """Return `entries`, which follow each other, as the run that one entry is to replace."""
         first, last = entries[0].first, entries[-1].sequence
         text = f"{sum(map(self.order_of, entries)) % MODULUS:0{2 * _SUM_BYTES}x}"
         return Run(first, last, text + self._code(first, last, text))

@@ -1,4 +1,4 @@
-"""Whether a space is what its journal says, and whether it still holds a head of it that was kept elsewhere."""
+"""Verification of a space against its journal, and of its journal against a head that was kept elsewhere."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -46,13 +46,13 @@ class HeadChain:
 
     @property
     def standing(self) -> HeadStanding | None:
-        """Return how what was added stands to the kept head; None where there is none."""
+        """Return the relation of the added entries to the kept head; None if no head was kept."""
         if self._kept is None:
             return None
         return standing_of(self._kept, self.head, self._then, is_compacted=self._is_compacted)
 
     def _told(self, purpose: bytes, total: int) -> str:
-        # A head that is shown tells nothing of the sums, by which a run could be made up.
+        # A shown head must not disclose the sums: with them a run could be forged.
         chain = self._record.chain(purpose, size=DIGEST_BYTES)
         chain.update(f"{self._sequence}|{total}".encode())
         return chain.hexdigest()
@@ -64,9 +64,9 @@ class HeadChain:
 
 @dataclass(slots=True)
 class Account:
-    """What a journal last told of each document, struck off as documents are met.
+    """The last digest that a journal has for each document, removed as documents are met.
 
-    What only lists or looks up others may change without an entry, and is not judged.
+    Documents that only list or look up others may change without an entry, and are not judged.
     """
 
     record: SpaceRecord
@@ -81,7 +81,7 @@ class Account:
             self._compacted += entry.covers - 1
             self._unproven += EntrySums(self.record).run_sum(entry) is None
             return
-        # The space's record is made once: what else names it is an event that changed no document.
+        # The space's record is made once: any other entry for it is an event that changed no document.
         is_event = entry.ref == REF and entry.action is not Action.LIFECYCLE
         if entry.ref.collection not in BESIDE and not is_event:
             self._told[entry.ref] = entry.digest
@@ -95,7 +95,7 @@ class Account:
             self._altered.add(document.ref)
 
     def retell(self, entry: JournalEntry, /) -> None:
-        """Take in what was committed while documents were met: of what it names nothing is said."""
+        """Take in an entry that was committed while documents were met: its document is not judged."""
         self._altered.discard(entry.ref)
         self._told.pop(entry.ref, None)
 
@@ -116,9 +116,9 @@ class VerifiedSpace(Value):
 
     space: str
     head: str
-    """Its head now; empty where it is not there."""
+    """Its head now; empty if the space is absent."""
     standing: HeadStanding | None = None
-    """None where no head was kept."""
+    """None if no head was kept."""
     account: JournalAccount
 
     @property
@@ -127,9 +127,9 @@ class VerifiedSpace(Value):
 
 
 async def verify_store(store: Store, kept: Mapping[SpaceId, str], /) -> tuple[VerifiedSpace, ...]:
-    """Return how every space of `store`, and every one that a head was `kept` of, stands; nothing is changed.
+    """Return the state of every space of `store`, and of every space with a `kept` head; nothing is changed.
 
-    Raises StoreCorrupt or SealBroken where what is read is damaged, InvalidInput for what is no head.
+    Raises StoreCorrupt or SealBroken for damage that is met, InvalidInput for a text that is no head.
     """
     heads = {space: Head.parse(text) for space, text in kept.items()}
     names = [space async for space in store_pages.spaces(store)]
@@ -145,7 +145,7 @@ async def verify_store(store: Store, kept: Mapping[SpaceId, str], /) -> tuple[Ve
 async def _verified(store: Store, space: SpaceId, kept: Head | None) -> VerifiedSpace:
     (document,) = await store.get(space, (REF,))
     if document is None:
-        # Only what was never written, or lost its record, has none: what is left of it has no head.
+        # A space without a record was never written or lost it: the rest of it has no head.
         standing = HeadStanding.ABSENT if kept is not None else None
         return VerifiedSpace(space=space, head="", standing=standing, account=JournalAccount(told=0))
     record = SpaceRecord.from_bytes(document.body)

@@ -16,7 +16,7 @@ ReportT = TypeVar("ReportT", bound=Value)
 
 
 class Role(StrEnum):
-    """Who may call an operation."""
+    """The role that an operation requires of its caller."""
 
     MEMBER = "member"
     """Callers that may use the space."""
@@ -79,8 +79,8 @@ class Operation(Generic[RequestT, ReportT]):
         fields = [name for name in self.operator_fields if getattr(request, name)]
         values = [
             f"{name} {getattr(request, name)}"
-            for name, his in self.operator_values.items()
-            if getattr(request, name) in his
+            for name, reserved in self.operator_values.items()
+            if getattr(request, name) in reserved
         ]
         return tuple(sorted((*fields, *values)))
 

@@ -15,7 +15,7 @@ HEADS_KEPT = 10_000
 
 
 class Line:
-    """Heads that were built one on another since one was read; what breaks one breaks all behind it."""
+    """Heads that were built one on another since one was read; a Conflict of one breaks all behind it."""
 
 
 class KnownHead(NamedTuple):
@@ -40,23 +40,23 @@ class GrownHead(NamedTuple):
 class Heads:
     """A bounded cache of heads with the revisions that they will have when running batches are committed.
 
-    It may be wrong: a batch names the revision that it builds on, and a Conflict makes its writer drop the line of
-    heads that his own was in, and read again. The others of that line lose too, and leave alone the line that the first
-    of them has begun since. The revision alone is not enough: if the write before was refused, another's may be stored
-    at the revision it would have had. So a batch also demands the last turn of the head it builds on. It is what lets
-    many writers append to one conversation in one group of commits.
+    The cache lets many writers append to one conversation in one group of commits. It may be wrong: a batch names the
+    revision that it builds on, and after a Conflict its writer drops the line of heads that contained its own, and
+    reads again. The other writers of that line lose too; they keep the new line that the first of them has begun.
+    The revision alone is not enough: if the write before was refused, another writer's may be stored at the same
+    revision. So a batch also requires the last turn of the head that it builds on.
 
-    Another's turns may even be as many as those of the refused write. Then what was built on that one is taken for
-    built on the other's: numbered well, but without a look at who speaks there, when, and what its conversation is
-    called. So a reader of a head behind a broken line that went on reads the turns from there, until a head
-    that was made so is committed.
+    The other writer may even have stored as many turns as the refused write had. Then a batch built on the refused
+    write is accepted on top of the other: its numbers are right, but its head lacks the speakers, times and title
+    of the other's turns. So a reader of a head behind such a broken line reads the turns from there on, until a
+    head that was made in this way is committed.
     """
 
     def __init__(self, store: Store, /) -> None:
         self._store = store
         self._kept: LruCache[tuple[SpaceId, ConversationTag], KnownHead] = LruCache(HEADS_KEPT)
         self._unmet: dict[tuple[SpaceId, ConversationTag], int] = {}
-        """Of broken lines that went on: from which sequence on turns may not be in the stored head."""
+        """For broken lines that went on: the first sequence whose turns the stored head may lack."""
 
     async def of(self, space: SpaceId, tag: ConversationTag, key: ConversationKey, /) -> KnownHead:
         """Return the head of a conversation and its revision; a fresh one at revision 0 if there is none."""
@@ -88,13 +88,13 @@ class Heads:
         return head
 
     def expect(self, space: SpaceId, grown: GrownHead, /) -> None:
-        """Take `grown` as what will stand, and build on it."""
+        """Assume that `grown` will be stored, and build on it."""
         tag, head, revision, _, line = grown
         last = Ref(transcript.TURNS, transcript.turn_id(tag, head.next_sequence - 1))
         self._kept[space, tag] = KnownHead(head, revision, line, (Require(last, 1),))
 
     def drop(self, space: SpaceId, grown: GrownHead, /) -> None:
-        """Build no more on what `grown` was to be: read the conversation's head again at next use."""
+        """Stop building on `grown`: read the conversation's head again at next use."""
         place = space, grown.tag
         kept = self._kept.get(place)
         if kept is not None and kept.line is grown.line:
@@ -103,7 +103,7 @@ class Heads:
                 self._unmet[place] = min(self._unmet.get(place, grown.first), grown.first)
 
     def confirm(self, space: SpaceId, grown: GrownHead, /) -> None:
-        """Take note that `grown` was committed: where its line is unbroken, all turns are in it."""
+        """Note that `grown` was committed: if its line is unbroken, it contains all turns."""
         place = space, grown.tag
         if place in self._unmet and (kept := self._kept.get(place)) is not None and kept.line is grown.line:
             del self._unmet[place]

@@ -12,14 +12,14 @@ from elytron_core.ports.store import Batch, Committed, Delete, Document, Entry, 
 from elytron_store.wrappers.wrapper import PassingStore
 
 _BEYOND = 1 << 62
-"""A sequence that no journal has: nothing that is rehearsed joins on to what stands."""
+"""A sequence that no journal has: rehearsed entries never join those of the store."""
 _WAY_OUT = "restore it in full into an empty space, or export less of it; nothing was stored"
 
 
 class RehearsalStore(PassingStore):
-    """A store that merges the commits to one space, and reads its documents as they would leave them.
+    """A store that merges the commits to one space, and reads its documents as these commits would leave them.
 
-    The journal, blobs and other spaces read as they stand.
+    The journal, blobs and other spaces are read from the store.
     """
 
     def __init__(self, store: Store, space: SpaceId, /) -> None:
@@ -50,7 +50,7 @@ class RehearsalStore(PassingStore):
         return Committed(_BEYOND, _BEYOND + len(batch.entries) - 1)
 
     def merged(self, *, at: Instant) -> Batch | None:
-        """Return all that was committed as one batch; None where nothing was."""
+        """Return all that was committed as one batch; None if nothing was."""
         if not self._entries:
             return None
         puts: list[Put] = []
@@ -129,7 +129,7 @@ class RehearsalStore(PassingStore):
 
 
 class _Window(NamedTuple):
-    """The keys with a prefix behind `after` and up to `last`; without end where that is empty."""
+    """The keys with a prefix behind `after` and up to `last`; without end if `last` is empty."""
 
     prefix: str
     after: str
@@ -137,7 +137,7 @@ class _Window(NamedTuple):
     descending: bool
 
     def has(self, key: str, /) -> bool:
-        """Tell whether `key` is one of them."""
+        """Return whether `key` is one of them."""
         return (
             key.startswith(self.prefix)
             and self._behind(key, self.after)
