@@ -13,7 +13,7 @@ from tests.sdk.meanwhile import Meanwhile
 from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
-from elytron.transfer import restore
+from elytron.transfer import space_fill
 from elytron.transfer.archive import ArchiveReader
 from elytron_core.contracts.admin.archive import ImportMode
 from elytron_core.contracts.knowledge.recall import Plane
@@ -87,7 +87,7 @@ async def test_what_a_killed_restore_left_is_removed_by_the_next(memory: elytron
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restore, "BATCH", 4)
+    monkeypatch.setattr(space_fill, "BATCH", 4)
 
 
 async def long_archive(path: Path, name: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from tests.sdk.meanwhile import Meanwhile
 
 import elytron
-from elytron.transfer import migration
+from elytron.transfer import space_fill
 from elytron.transfer.migration import copy_store
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, SpaceIncomplete, SpaceInUse
@@ -120,7 +120,7 @@ async def test_a_journal_too_short_for_its_documents_is_not_copied() -> None:
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migration, "BATCH", 4)
+    monkeypatch.setattr(space_fill, "BATCH", 4)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Format of a transcript file, recognised by its content; prose by its name."""
 
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -33,6 +34,8 @@ from elytron_core.strict_json import Json, parse
 
 _HEAD_BYTES = 64 * 1024
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")
+_UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|(?:[^\0]\0){2}|(?:\0[^\0]){2}")
+"""The beginning of a text in UTF-16: its mark, or two Latin characters."""
 _ASKED_FOR = {Role.SYSTEM: Omission.SYSTEM, Role.TOOL: Omission.TOOL}
 """Roles whose messages are stored only where the caller asks for them."""
 
@@ -202,7 +205,7 @@ def _recognised(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, Forma
     head = message_shape.unmarked(file.read(_HEAD_BYTES))
     if head.startswith(_PACKED):
         raise UnreadableFile(name=name, problem="is packed: unpack it and give the file inside")
-    if b"\0" in head[:4]:
+    if _UTF_16.match(head):
         raise UnreadableFile(name=name, problem="is not UTF-8, but looks like UTF-16: save it as UTF-8")
     if not head.strip():
         raise _NoTranscript(name=name, problem="is empty")

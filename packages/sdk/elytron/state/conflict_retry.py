@@ -1,8 +1,10 @@
 """Retry of a change after a write conflict: bounded attempts with growing delay, one document in a queue."""
 
 import asyncio
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
@@ -39,6 +41,14 @@ class _Line(asyncio.Lock):
         self.length = 0
 
 
+class _Held(NamedTuple):
+    """Documents whose changes wait until a long one is `over`."""
+
+    space: SpaceId
+    refs: Collection[Ref]
+    over: asyncio.Event
+
+
 class Lines:
     """Queues of the changes of one document in this runtime, once one of them has lost a race for it.
 
@@ -47,17 +57,30 @@ class Lines:
 
     def __init__(self) -> None:
         self._lines: dict[Place, _Line] = {}
+        self._held: list[_Held] = []
 
     def race(self, space: SpaceId, /) -> "LinedRace":
         """Return the race of a change in `space`, to be held open until the change is made."""
-        return LinedRace(self._lines, space)
+        return LinedRace(self._lines, self._held, space)
+
+    @contextmanager
+    def held(self, space: SpaceId, refs: Collection[Ref], /) -> Generator[None]:
+        """Hold back changes of the documents at `refs`, for one that takes too long to win a race against many."""
+        held = _Held(space, refs, asyncio.Event())
+        self._held.append(held)
+        try:
+            yield
+        finally:
+            self._held.remove(held)
+            held.over.set()
 
 
 class LinedRace:
     """The race of one change, which enters the queue if it is lost, and leaves it at its end."""
 
-    def __init__(self, lines: dict[Place, _Line], space: SpaceId, /) -> None:
+    def __init__(self, lines: dict[Place, _Line], held: Sequence[_Held], space: SpaceId, /) -> None:
         self._lines = lines
+        self._held = held
         self._space = space
         self._race = Race()
         self._joined: Place | None = None
@@ -72,8 +95,17 @@ class LinedRace:
             self._lines[self._joined].release()
             self._leave(self._joined)
 
+    async def held_back(self, about: Ref, /) -> bool:
+        """Wait while `about` is held; return whether it was, so that all is read again. Does not wait otherwise."""
+        overs = [held.over for held in self._held if held.space == self._space and about in held.refs]
+        for over in overs:
+            await over.wait()
+        return bool(overs)
+
     async def waited(self, about: Ref, /) -> bool:
         """Let those in the queue for `about` go first; return whether there were any, so that all is read again."""
+        if await self.held_back(about):
+            return True
         place = self._space, about
         if self._joined is not None or place not in self._lines:
             return False

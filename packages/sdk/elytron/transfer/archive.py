@@ -6,6 +6,7 @@ bytes back, else as `body_text`.
 """
 
 import hashlib
+import io
 import json
 import os
 import tempfile
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Self, cast
 
 from pydantic import ValidationError
 
@@ -306,7 +307,8 @@ class ArchiveReader:
             raise self._bad("is damaged: a file in it is not what its manifest says")
 
     def _lines(self, member: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        with self._zip.open(member) as source:
+        # Lines of a zip's member are read many times faster through a buffer.
+        with io.BufferedReader(cast("io.BufferedIOBase", self._zip.open(member))) as source:
             for number, line in enumerate(source, start=1):
                 try:
                     parsed = json.loads(line)

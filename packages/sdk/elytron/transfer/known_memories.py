@@ -4,35 +4,24 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from elytron.context import OperationContext
-from elytron.documents.planes import BROUGHT
-from elytron.state.space_records import REF
 from elytron.transfer.archive import ArchiveReader
+from elytron.transfer.survey import Survey
 from elytron_core import limits
 from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Document, JournalEntry, Ref
+from elytron_core.ports.store import JournalEntry, Ref
 from elytron_core.ports.store_pages import entries
 from elytron_core.scope import Scope
 
-_BROUGHT = frozenset({transcript.TURNS, long_term.FACTS, procedural.SKILLS, *BROUGHT})
 
-
-async def turns_here(ctx: OperationContext, scope: Scope, reader: ArchiveReader) -> set[Ref]:
+async def turns_here(ctx: OperationContext, scope: Scope, survey: Survey) -> set[Ref]:
     """Return which of the archive's turns this very space holds: keyed tags never meet by chance."""
-    turns = [document.ref for document in reader.documents() if document.ref.collection == transcript.TURNS]
-    return await _present(ctx, scope, turns)
+    return await _present(ctx, scope, [ref for ref in survey.brought if ref.collection == transcript.TURNS])
 
 
-async def erased_here(ctx: OperationContext, scope: Scope, reader: ArchiveReader) -> set[Ref]:
+async def erased_here(ctx: OperationContext, scope: Scope, reader: ArchiveReader, survey: Survey) -> set[Ref]:
     """Return what of the archive this very space once held and holds no more: its journal still names it."""
-    brought: set[Ref] = set()
-    record: Document | None = None
-    for document in reader.documents():
-        if document.ref.collection in _BROUGHT:
-            brought.add(document.ref)
-        elif document.ref == REF:
-            record = document
+    brought, record = survey.brought, survey.record
     named: set[Ref] = set()
     runs: list[JournalEntry] = []
     async for entry in entries(ctx.store, scope.space):

@@ -5,7 +5,8 @@ from typing import TypeVar
 
 from elytron.journal.fingerprints import EventFingerprint, StateFingerprint, documents
 from elytron.state.space_records import FILLING, REF
-from elytron.transfer.space_fill import BATCH, fill, take_over
+from elytron.transfer import space_fill
+from elytron.transfer.space_fill import batch_count, fill, share, take_over
 from elytron_core.clock import Clock
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, NotFound, SpaceIncomplete, SpaceInUse
 from elytron_core.ids import Ids, RandomIds, SpaceId
@@ -109,11 +110,10 @@ async def _copy(source: Store, target: Store, space: SpaceId, *, own: str) -> Co
     if mark is not None:
         raise SpaceIncomplete(space=space)
     sent = await _told(source, space)
-    # Bytes beside documents are written behind the first batch and before the last.
-    fewest = 2 if sent.blobs and sent.entries > 1 else 1
-    count = max(-(-max(sent.documents, sent.entries) // BATCH), fewest)
+    count = batch_count(documents=sent.documents, entries=sent.entries, blobs=sent.blobs)
     if sent.entries < count:
-        raise LimitExceeded(what="documents for each entry of a journal", limit=BATCH, found=sent.documents)
+        what = "documents for each entry of a journal"
+        raise LimitExceeded(what=what, limit=space_fill.BATCH, found=sent.documents)
 
     async def files() -> None:
         async for key, chunks in _files(source, space):
@@ -141,8 +141,8 @@ async def _batches(source: Store, space: SpaceId, sent: CopiedSpace, count: int)
     ordered = (item async for item in documents(source, space, collections=collections) if item.ref != REF)
     told = store_pages.entries(source, space)
     for number in range(count):
-        lines = await _some(told, _share(sent.entries, number, count))
-        kept = await _some(ordered, BATCH)
+        lines = await _some(told, share(sent.entries, number, count))
+        kept = await _some(ordered, space_fill.BATCH)
         if number == count - 1:
             kept += [record for record in await source.get(space, (REF,)) if record is not None]
         if not lines or (number == count - 1 and await _has_grown(source, space, sent)):
@@ -161,10 +161,6 @@ async def _has_grown(source: Store, space: SpaceId, sent: CopiedSpace) -> bool:
 
 def _changed(space: SpaceId) -> SpaceInUse:
     return SpaceInUse(space=space, problem=f"changed while it was copied: {_ALONE}")
-
-
-def _share(total: int, number: int, count: int) -> int:
-    return total * (number + 1) // count - total * number // count
 
 
 async def _some(items: AsyncIterator[T], most: int) -> list[T]:

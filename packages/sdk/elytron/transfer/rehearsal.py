@@ -1,7 +1,7 @@
 """A rehearsal of several commits: they are merged into one batch, and nothing is stored."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from elytron_core import limits
@@ -30,6 +30,11 @@ class RehearsalStore(PassingStore):
         self._requires: dict[Ref, Require] = {}
         self._entries: list[Entry] = []
         self._bytes = 0
+
+    @property
+    def changed(self) -> Collection[Ref]:
+        """The documents that were committed."""
+        return self._expects.keys()
 
     async def commit(self, batch: Batch, /) -> Committed:
         """Take `batch` in. Raises LimitExceeded if all together is more than one import may be."""

@@ -1,9 +1,11 @@
 """Import of an archive into a space: all of it into an empty one, or its new memories into another."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from itertools import islice
+from itertools import groupby, islice
 from typing import NamedTuple
 
 from elytron.admission.scrubber import OwnOutput, scrub_request
@@ -11,17 +13,18 @@ from elytron.context import OperationContext
 from elytron.documents.planes import BROUGHT
 from elytron.embedding.embed_pass import nudge
 from elytron.indexing.index_manager import Folds
-from elytron.journal.fingerprints import StateFingerprint
 from elytron.state.conflict_retry import Lines, Race
 from elytron.state.conversation_heads import Heads
 from elytron.state.encoders import Encoders
 from elytron.state.space_records import REF, Spaces
 from elytron.transcript.evidence import with_founded_citations
-from elytron.transfer.archive import DOCUMENTS, JOURNAL, ArchiveReader
+from elytron.transfer import space_fill
+from elytron.transfer.archive import JOURNAL, ArchiveReader
 from elytron.transfer.known_memories import erased_here, turns_here
 from elytron.transfer.rehearsal import RehearsalStore
 from elytron.transfer.renamed_turns import RenamedTurns, TurnSource
-from elytron.transfer.space_fill import BATCH, fill, take_over
+from elytron.transfer.space_fill import fill, share, take_over
+from elytron.transfer.survey import batches_of, in_thread, surveyed
 from elytron.writes.archived_documents import bring_documents
 from elytron.writes.knowledge.facts import draft_of, write_facts
 from elytron.writes.knowledge.skills import write_skills
@@ -38,17 +41,16 @@ from elytron_core.contracts.conversation.write import (
     TranscriptWrite,
     TurnDraft,
 )
-from elytron_core.errors import Conflict, InvalidInput, SpaceInUse, UnreadableFile
+from elytron_core.errors import Conflict, InvalidInput, SpaceInUse
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes.admin.gateway import WITH_BLOBS
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.knowledge import long_term, procedural
-from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.policy.admission.source_trust import as_claims
 from elytron_core.ports.store import Batch, Document, Entry, JournalEntry, Put, Ref
 from elytron_core.scope import ConversationKey, Scope
 
 TURNS_PER_WRITE = 200
+DOCUMENTS_PER_PART = 256
 _HOLDS = (
     "holds memories, and a full restore fills an empty one only: name another space, erase this one, "
     "or take the mode bootstrap, which adds what is new"
@@ -71,13 +73,13 @@ async def full_restore(
     """
     if await ctx.spaces.find(scope.space) is not None:
         raise SpaceInUse(space=scope.space, problem=_HOLDS)
-    counts, record = _survey(reader)
-    if record is None:
+    survey = await asyncio.to_thread(surveyed, reader)
+    if survey.record is None:
         raise InvalidInput(field="mode", problem="must be bootstrap: this archive holds the public part of a space")
     report = MemoryImportReport(
         space=scope.space,
         mode=ImportMode.FULL_RESTORE,
-        imported=counts,
+        imported=survey.counts,
         skipped={},
         blobs=len(reader.manifest.blobs),
         changed=not dry_run,
@@ -88,7 +90,7 @@ async def full_restore(
         return report
     try:
         await take_over(ctx.store, scope.space, at=ctx.clock.now())
-        sequence = await _restore(ctx, scope.space, reader, record)
+        sequence = await _restore(ctx, scope.space, reader, survey.record)
     except Conflict as conflict:
         raise SpaceInUse(space=scope.space, problem=_TAKEN) from conflict
     return report.model_copy(update={"sequence": sequence})
@@ -101,8 +103,8 @@ async def _restore(ctx: OperationContext, space: SpaceId, reader: ArchiveReader,
         for blob in reader.manifest.blobs:
             await ctx.store.write_blob(space, blob.key, _pieces(reader, blob.key))
 
-    batches = _batches(space, reader, record)
-    return await fill(ctx.store, batches, count=_batch_count(reader), own=ctx.ids.new(), files=files)
+    batches = in_thread(_batches(space, reader, record))
+    return await fill(ctx.store, batches, count=batches_of(reader), own=ctx.ids.new(), files=files)
 
 
 async def _pieces(reader: ArchiveReader, key: str) -> AsyncIterator[bytes]:
@@ -110,53 +112,15 @@ async def _pieces(reader: ArchiveReader, key: str) -> AsyncIterator[bytes]:
         yield chunk
 
 
-def _survey(reader: ArchiveReader) -> tuple[dict[str, int], Document | None]:
-    """Read every line once, so that nothing is written of an archive that does not hold; return its space record.
-
-    An archive without private material has none.
-    """
-    counts: Counter[str] = Counter()
-    state = StateFingerprint()
-    record: Document | None = None
-    unowned = {blob.key for blob in reader.manifest.blobs}
-    for document in reader.documents():
-        if document.ref.collection not in COLLECTIONS:
-            raise UnreadableFile(name="archive", problem="holds a collection that this version does not know")
-        if document.ref.collection in WITH_BLOBS:
-            unowned.discard(document.ref.key)
-        counts[document.ref.collection] += 1
-        state.add(document)
-        if document.ref == REF:
-            record = document
-    if unowned:
-        raise UnreadableFile(name="archive", problem="holds a file that none of its documents has")
-    is_whole = reader.manifest.include_private
-    if (record is not None) is not is_whole or state.hexdigest() != reader.manifest.state_fingerprint:
-        raise UnreadableFile(name="archive", problem="is damaged: its documents do not give its fingerprint")
-    if record is None:
-        return dict(sorted(counts.items())), None
-    SpaceRecord.from_bytes(record.body)
-    if sum(1 for _ in reader.entries()) < _batch_count(reader):
-        raise UnreadableFile(name="archive", problem="has fewer journal entries than its documents need")
-    return dict(sorted(counts.items())), record
-
-
-def _batch_count(reader: ArchiveReader) -> int:
-    # Blobs are written behind the first batch and before the last.
-    fewest = 2 if reader.manifest.blobs else 1
-    return max(fewest, -(-max(reader.count(DOCUMENTS), reader.count(JOURNAL)) // BATCH))
-
-
-async def _batches(space: SpaceId, reader: ArchiveReader, record: Document) -> AsyncIterator[Batch]:
+def _batches(space: SpaceId, reader: ArchiveReader, record: Document) -> Iterator[Batch]:
     """Yield the batches of a restore: documents and entries side by side, the space's record in the last."""
-    count = _batch_count(reader)
+    count = batches_of(reader)
     documents = (document for document in reader.documents() if document.ref != REF)
     entries = reader.entries()
     total = reader.count(JOURNAL)
     for number in range(count):
-        share = total * (number + 1) // count - total * number // count
-        lines = list(islice(entries, share))
-        puts = [Put(document.ref, document.body, 0) for document in islice(documents, BATCH)]
+        lines = list(islice(entries, share(total, number, count)))
+        puts = [Put(document.ref, document.body, 0) for document in islice(documents, space_fill.BATCH)]
         if number == count - 1:
             puts.append(Put(REF, record.body, 0))
         yield Batch(space=space, at=lines[-1].at, entries=tuple(_entry(line) for line in lines), puts=tuple(puts))
@@ -171,31 +135,35 @@ async def bootstrap(
 ) -> MemoryImportReport:
     """Add the archive's turns and records that are not here yet and its newest word on each fact and skill.
 
-    Turns keep their conversations, or all go to the scope's where it names one. Doing it twice changes nothing. What
+    Turns keep their conversations, or all go to the scope's if it names one. Doing it twice changes nothing. What
     was erased in this very space since the archive was taken stays erased. Messages that are not here are no longer
-    cited. It is one commit, so it is whole or absent. Raises, with nothing stored, LimitExceeded if it is more than one
-    import may be, StoreBudgetExceeded if a bounded store has no room for it, and the last Conflict after `RACES` lost
-    ones.
+    cited. It is one commit, so it is whole or absent. After a lost race, other changes of the same documents and
+    conversations in this runtime wait until it is through.
+
+    Raises, with nothing stored, LimitExceeded if it is more than one import may be, StoreBudgetExceeded if a bounded
+    store has no room for it, and the last Conflict after `RACES` lost ones.
     """
-    _survey(reader)
+    survey = await asyncio.to_thread(surveyed, reader)
     race = Race()
-    while True:
-        known = await turns_here(ctx, scope, reader) | await erased_here(ctx, scope, reader)
-        rehearsal = RehearsalStore(ctx.store, scope.space)
-        report = await _add(_aside(ctx, rehearsal), scope, reader, known, word=word)
-        batch = rehearsal.merged(at=ctx.clock.now())
-        if dry_run:
-            return report.model_copy(update={"changed": False, "dry_run": True})
-        if batch is None:
-            return report
-        try:
-            committed = await ctx.store.commit(batch)
-        except Conflict as conflict:
-            ctx.spaces.forget(scope.space)
-            await race.lost(conflict)
-            continue
-        nudge(ctx, scope.space)
-        return report.model_copy(update={"sequence": committed.last})
+    with ExitStack() as held:
+        while True:
+            known = await turns_here(ctx, scope, survey) | await erased_here(ctx, scope, reader, survey)
+            rehearsal = RehearsalStore(ctx.store, scope.space)
+            report = await _add(_aside(ctx, rehearsal), scope, reader, known, word=word)
+            batch = await asyncio.to_thread(rehearsal.merged, at=ctx.clock.now())
+            if dry_run:
+                return report.model_copy(update={"changed": False, "dry_run": True})
+            if batch is None:
+                return report
+            try:
+                committed = await ctx.store.commit(batch)
+            except Conflict as conflict:
+                ctx.spaces.forget(scope.space)
+                await race.lost(conflict)
+                held.enter_context(ctx.lines.held(scope.space, rehearsal.changed))
+                continue
+            nudge(ctx, scope.space)
+            return report.model_copy(update={"sequence": committed.last})
 
 
 def _aside(ctx: OperationContext, rehearsal: RehearsalStore) -> OperationContext:
@@ -221,7 +189,7 @@ async def _add(
     deleted: Counter[str] = Counter()
     skipped.update(ref.collection for ref in known)
     renamed = RenamedTurns()
-    for plane, told, target, sources in _writes(scope, reader, known):
+    async for plane, told, target, sources in _writes(scope, reader, known):
         claimed = as_claims(told) if word is ArchiveWord.CLAIMED else told
         write = _cited_anew(claimed, renamed)
         report = await _commit(ctx, target, MemoryWriteRequest(scope=target, write=write), write)
@@ -231,9 +199,8 @@ async def _add(
         imported[plane] += stored
         deleted[plane] += ended
         skipped[plane] += len(report.decisions) - stored - ended
-    for collection in BROUGHT:
-        found = (one for one in reader.documents() if one.ref.collection == collection and one.ref not in known)
-        brought = await bring_documents(ctx, scope, collection, found)
+    async for collection, part in in_thread(_parts(reader, BROUGHT, known)):
+        brought = await bring_documents(ctx, scope, collection, part)
         imported[collection] += brought.stored
         skipped[collection] += brought.skipped
     return MemoryImportReport(
@@ -283,15 +250,29 @@ async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteReque
             raise AssertionError(clean.kind)
 
 
-def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> Iterator[_Told]:
+def _parts(
+    reader: ArchiveReader, collections: Collection[str], known: Collection[Ref]
+) -> Iterator[tuple[str, list[Document]]]:
+    """Yield the archive's documents of `collections` in parts, each of one collection, without what is `known`."""
+    found = (one for one in reader.documents() if one.ref.collection in collections and one.ref not in known)
+    for collection, documents in groupby(found, key=lambda document: document.ref.collection):
+        while part := list(islice(documents, DOCUMENTS_PER_PART)):
+            yield collection, part
+
+
+async def _documents(reader: ArchiveReader, known: Collection[Ref]) -> AsyncIterator[Document]:
+    async for _, part in in_thread(_parts(reader, (transcript.TURNS, long_term.FACTS, procedural.SKILLS), known)):
+        for document in part:
+            yield document
+
+
+async def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> AsyncIterator[_Told]:
     """Yield the archive as writes, without what is `known`: turns by conversation, then facts, then skills."""
     pending: list[tuple[TurnDraft, TurnSource]] = []
     key: ConversationKey | None = None
     facts: dict[ConversationKey | None, list[FactDraft]] = {}
     skills: dict[procedural.SkillSource, list[RuntimeSkillWrite]] = {}
-    for document in reader.documents():
-        if document.ref in known:
-            continue
+    async for document in _documents(reader, known):
         match document.ref.collection:
             case transcript.TURNS:
                 turn = transcript.Turn.from_bytes(document.body)
@@ -310,15 +291,14 @@ def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> Iter
                 fact = long_term.Fact.from_bytes(document.body)
                 if fact.is_current:
                     facts.setdefault(fact.home, []).append(draft_of(fact, citations=fact.citations))
-            case procedural.SKILLS:
+            case _:
                 skill = procedural.Skill.from_bytes(document.body)
                 if skill.is_recallable:
                     skills.setdefault(skill.source, []).append(_skill(skill))
-            case _:
-                continue
     if pending and key is not None:
         yield _turns(pending, _target(scope, key))
-    yield from _beliefs(scope, facts, skills)
+    for belief in _beliefs(scope, facts, skills):
+        yield belief
 
 
 def _beliefs(

@@ -30,6 +30,18 @@ async def take_over(store: Store, space: SpaceId, /, *, at: Instant) -> None:
     await store.erase(Erasure(space=space, at=at, whole_space=True))
 
 
+def batch_count(*, documents: int, entries: int, blobs: int) -> int:
+    """Return the number of batches that a filling of so much takes; each must have an entry."""
+    # Blobs are written behind the first batch and before the last.
+    fewest = 2 if blobs and entries > 1 else 1
+    return max(-(-max(documents, entries) // BATCH), fewest)
+
+
+def share(total: int, number: int, count: int, /) -> int:
+    """Return how many of `total` entries are in batch `number` of `count`."""
+    return total * (number + 1) // count - total * number // count
+
+
 async def fill(
     store: Store, batches: AsyncIterator[Batch], /, *, count: int, own: str, files: Callable[[], Awaitable[object]]
 ) -> int:

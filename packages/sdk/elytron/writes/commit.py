@@ -60,7 +60,7 @@ async def commit(
             if not planned.changes and request.idempotency_key is None:
                 return planned.report(space)
             # Writes that build on a head go with the others of its line, in one group.
-            if planned.grown is None and await race.waited(planned.about):
+            if await (race.waited(planned.about) if planned.grown is None else race.held_back(planned.about)):
                 continue
             batch = _batch(ctx, space, request, record, planned, is_new=is_new)
             try:
