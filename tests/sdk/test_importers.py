@@ -349,6 +349,10 @@ UNKNOWN = {
     "something packed": (b"\x1f\x8brest", "is packed"),
     "UTF-16": ('{"role": "user"}'.encode("utf-16"), "UTF-16"),
     "UTF-16 without a mark": ('{"role": "user"}'.encode("utf-16-le"), "UTF-16"),
+    "UTF-16 of a big-endian machine": ('{"role": "user"}'.encode("utf-16-be"), "UTF-16"),
+    "UTF-16 in Chinese": ("茶".encode("utf-16"), "UTF-16"),
+    "nothing but NUL bytes": (bytes(4096), "is none of the transcripts that can be read: JSON Lines"),
+    "NUL bytes before words": (bytes(3) + b"Dear diary", "is none of the transcripts that can be read: JSON Lines"),
     "an empty list": (b"[]", "holds no messages"),
     "a list of numbers": (b"[1]", "none of the transcripts"),
     "a cut list": (b'[{"role": "user"', "cannot be parsed at line 1"),
@@ -364,6 +368,12 @@ def test_what_is_no_transcript_is_refused(tmp_path: Path, case: str) -> None:
         rows(written(tmp_path, data))
     assert problem in refused.value.message
     assert CANARY not in refused.value.message
+
+
+def test_a_text_file_of_nul_bytes_is_answered_with_the_list_of_formats(tmp_path: Path) -> None:
+    for data in (bytes(4096), b"Dear" + bytes(9)):
+        with pytest.raises(UnreadableFile, match=r"none of the transcripts that can be read: JSON Lines.* plain text"):
+            rows(written(tmp_path, data, name="notes.txt"))
 
 
 def test_a_missing_file_a_folder_and_a_pipe_are_refused_at_once(tmp_path: Path) -> None:

@@ -1,9 +1,13 @@
 """A bootstrap import is whole or absent: killed, refused, or met by another writer in the middle."""
 
+import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
+from collections import Counter
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -106,6 +110,47 @@ async def test_an_import_that_another_writer_meets_is_made_anew(archive: Path) -
         said = [message.text for turn in (await ours.replay("c1")).turns for message in turn.messages]
         assert said == ["mine", "theirs", "herring 1", "tern 1"]
         assert not (await imported(ours, archive)).changed
+
+
+async def test_an_import_gets_through_under_steady_writers(archive: Path) -> None:
+    async with elytron.open("memory:", space=ADA) as memory:
+        done = asyncio.Event()
+
+        async def write(conversation: str) -> int:
+            count = 0
+            while not done.is_set():
+                await memory.add(f"{conversation} {count}", conversation=conversation)
+                await asyncio.sleep(0)
+                count += 1
+            return count
+
+        writers = [asyncio.create_task(write(name)) for name in ("c1", "c1", "other")]
+        report = await imported(memory, archive)
+        done.set()
+        written = [await writer for writer in writers]
+        assert report.imported == BROUGHT
+        assert (await memory.inspect()).documents["turns"] == BROUGHT["turns"] + sum(written)
+        assert written[2] > max(written[:2])
+
+
+@pytest.mark.parametrize("mode", elytron.ImportMode)
+async def test_an_archive_is_not_parsed_in_the_event_loop(
+    mode: elytron.ImportMode, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: Counter[int] = Counter()
+    loads = json.loads
+
+    def noted(data: str | bytes) -> object:
+        parsed[threading.get_ident()] += 1
+        return loads(data)
+
+    async with elytron.open("memory:", space=ADA) as memory:
+        monkeypatch.setattr(json, "loads", noted)
+        await memory.import_archive(elytron.MemoryImportRequest(path=str(archive), mode=mode))
+        monkeypatch.undo()
+        assert (await memory.inspect()).documents["turns"] == BROUGHT["turns"]
+    assert parsed
+    assert threading.get_ident() not in parsed
 
 
 async def test_an_import_that_loses_every_race_leaves_nothing(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
