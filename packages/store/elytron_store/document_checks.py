@@ -1,15 +1,24 @@
 """Shared parts of all engines: argument checks, the checksum of a document, an erasure's journal entry."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from elytron_core import limits
 from elytron_core.canonical import checksum
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Erasure, Ref, require_ref, require_space
+from elytron_core.ports.store import Batch, Erasure, Ref, require_ref, require_space
+
+T = TypeVar("T")
 
 ERASURE_REF = Ref("erasure", "0")
 """Subject of an erasure's journal entry: it says that something was removed, not what."""
+
+
+async def off_loop(work: Callable[[Batch], T], batch: Batch, /) -> T:
+    """Return `work(batch)`: at once, without waiting, but of an import, which may be large, in another thread."""
+    return await asyncio.to_thread(work, batch) if batch.is_import else work(batch)
 
 
 def document_checksum(ref: Ref, revision: int, body: bytes, /) -> bytes:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import LimitExceeded
+from elytron_core.gc_pause import Uncollected, settle
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Committed, Delete, Document, Entry, Put, Ref, Require, Store
 from elytron_store.wrappers.wrapper import PassingStore
@@ -38,7 +39,10 @@ class RehearsalStore(PassingStore):
 
     async def commit(self, batch: Batch, /) -> Committed:
         """Take `batch` in. Raises LimitExceeded if all together is more than one import may be."""
-        await asyncio.sleep(0)  # others have their turn between the parts of a long import
+        # Others have their turn between the parts of a long import. A search for cyclic garbage in all that it keeps
+        # would hold them up, and find none.
+        await asyncio.sleep(0)
+        settle()
         for require in batch.requires:
             if require.ref not in self._expects:
                 self._requires.setdefault(require.ref, require)
@@ -58,6 +62,12 @@ class RehearsalStore(PassingStore):
         """Return all that was committed as one batch; None if nothing was."""
         if not self._entries:
             return None
+        with Uncollected():
+            batch = self._merged(at)
+        settle()
+        return batch
+
+    def _merged(self, at: Instant) -> Batch:
         puts: list[Put] = []
         deletes: list[Delete] = []
         requires = list(self._requires.values())

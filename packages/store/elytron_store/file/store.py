@@ -109,8 +109,8 @@ class FileStore:
         return CAPABILITIES
 
     async def commit(self, batch: Batch, /) -> Committed:
+        await document_checks.off_loop(validate, batch)
         self._require_open()
-        validate(batch)
         _, committer = self._hold(batch.space)
         return await committer.commit(batch)
 

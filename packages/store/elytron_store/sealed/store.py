@@ -76,15 +76,16 @@ class SealedStore:
     async def commit(self, batch: Batch, /) -> Committed:
         """Apply `batch` as the port says; raises KeyDestroyed, KeyMissing and SealBroken too.
 
-        Once the space's key is open nothing waits before the inner commit, so commits keep the order of their calls.
+        Once the space's key is open nothing waits before the inner commit, so commits keep the order of their calls. An
+        import may come later: it is sealed in another thread.
         """
-        validate(batch)
+        await document_checks.off_loop(validate, batch)
         while True:
             vault = self._vaults.ready(batch.space) or await self._vaults.open_in_turn(batch.space)
             guard = vault.guard
             arrived = False
             try:
-                committed = await self._inner.commit(vault.seal(batch))
+                committed = await self._inner.commit(await document_checks.off_loop(vault.seal, batch))
                 arrived = True
             except IdempotencyConflict:
                 raise

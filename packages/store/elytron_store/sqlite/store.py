@@ -148,8 +148,8 @@ class SqliteStore:
         return CAPABILITIES
 
     async def commit(self, batch: Batch, /) -> Committed:
+        await document_checks.off_loop(validate, batch)
         self._require_open()
-        validate(batch)
         memo = self._memo
         if memo is None:
             return await self._writer.commit(batch)
@@ -158,7 +158,10 @@ class SqliteStore:
         except BaseException:
             memo.lose(batch.space)
             raise
-        memo.written(batch, committed)
+        if batch.is_import:
+            memo.lose(batch.space)  # more than a memo keeps
+        else:
+            memo.written(batch, committed)
         return committed
 
     async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
