@@ -1,13 +1,15 @@
 """A cut page says what it left out, within its budget, and counts all of it."""
 
+import pytest
+
 from elytron_core.clock import Instant
 from elytron_core.contracts.conversation.transcript import TranscriptRedactionReason as Reason
 from elytron_core.contracts.conversation.transcript import TranscriptReplayView as View
 from elytron_core.contracts.scope_fields import Clip, ClipReason
 from elytron_core.ids import ConversationTag
 from elytron_core.planes.conversation.attributes import TurnAttribute
-from elytron_core.planes.conversation.host_refs import HostOpaqueRef, HostRefVisibility
-from elytron_core.planes.conversation.transcript import Message, ToolObservation, Turn, message_id, turn_id
+from elytron_core.planes.conversation.host_refs import HostOpaqueRef, HostRefVisibility, OpaqueItem
+from elytron_core.planes.conversation.transcript import Message, Redaction, ToolObservation, Turn, message_id, turn_id
 from elytron_core.planes.knowledge.profiles import TranscriptGovernanceBudget
 from elytron_core.planes.roles import Role
 from elytron_core.policy.transcript.view_cut import Cut, cut, cut_refs
@@ -119,3 +121,21 @@ def test_an_attribute_that_is_left_out_is_told_with_its_message_if_it_is_of_one(
     )
     told = [(item.attr_key, item.message_id) for item in found.slice.redactions if item.attr_key is not None]
     assert told == [("host.a", None), ("host.b", message_id(PLACE, 1))]
+
+
+@pytest.mark.parametrize(
+    ("view", "redaction", "is_shown"),
+    [
+        (View.RAW_OWNER_ONLY, Redaction.RAW_AVAILABLE, True),
+        (View.RAW_OWNER_ONLY, Redaction.MASKED, False),
+        (View.RAW_OWNER_ONLY, Redaction.RAW_DELETED, False),
+        (View.HOST_UI, Redaction.RAW_AVAILABLE, False),
+    ],
+)
+def test_verbatim_items_are_the_owners_while_the_raw_text_is_there(
+    view: View, redaction: Redaction, is_shown: bool
+) -> None:
+    item = OpaqueItem(kind="call", issuer="host", body='{"id": 1}')
+    turn = TURN.model_copy(update={"items": (item,), "redaction": redaction})
+    found = cut("s", KEY, [(PLACE, turn)], {}, view=view, budget=ROOMY)
+    assert found.slice.turns[0].items == ((item,) if is_shown else ())

@@ -1,0 +1,96 @@
+"""What a move, a folder's sync and a copy of a store hand to the device before they return."""
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.store.sqlite_rig import CLOCK
+
+from elytron_core.errors import StoreForeign
+from elytron_store.file.disk import sync
+from elytron_store.sqlite.copy import copy
+from elytron_store.sqlite.database.driver import library
+from elytron_store.sqlite.store import SqliteStore
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Return the device and inode of each file or folder that was synced, in order."""
+    found: list[tuple[int, int]] = []
+    real = os.fsync
+
+    def fsync(handle: int, /) -> None:
+        status = os.fstat(handle)
+        found.append((status.st_dev, status.st_ino))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return found
+
+
+def identity(path: Path) -> tuple[int, int]:
+    """Return device and inode of a file or folder."""
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def test_a_move_syncs_both_folders_once_each(tmp_path: Path, synced: list[tuple[int, int]]) -> None:
+    source, target = tmp_path / "from", tmp_path / "to"
+    source.mkdir()
+    target.mkdir()
+    (source / "a").write_bytes(b"new")
+    (target / "a").write_bytes(b"old")
+    sync.move(source / "a", target / "a")
+    assert (target / "a").read_bytes() == b"new"
+    assert synced == [identity(target), identity(source)]
+    synced.clear()
+    sync.move(target / "a", target / "b")
+    assert synced == [identity(target)]
+
+
+def test_a_move_of_what_is_not_there_fails_at_once(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        sync.move(tmp_path / "a", tmp_path / "b")
+
+
+def test_a_sync_leaves_no_handle_open(tmp_path: Path) -> None:
+    free = os.dup(0)
+    os.close(free)  # the lowest number that is free, which the next handle gets
+    sync.sync_folder(tmp_path)
+    again = os.dup(0)
+    os.close(again)
+    assert again == free
+
+
+async def test_a_copy_is_synced_and_readable_by_its_owner_alone(tmp_path: Path, synced: list[tuple[int, int]]) -> None:
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
+    await store.close()
+    synced.clear()
+    copy(tmp_path / "m.db", tmp_path / "copy.db")
+    assert synced[-1] == identity(tmp_path / "copy.db")
+    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_copy_replaces_no_file(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
+    await store.close()
+    (tmp_path / "copy.db").write_bytes(b"")
+    with pytest.raises(FileExistsError):
+        copy(tmp_path / "m.db", tmp_path / "copy.db")
+
+
+@pytest.mark.parametrize("is_made", [False, True])
+async def test_a_file_without_a_store_or_without_its_manifest_is_not_copied(tmp_path: Path, is_made: bool) -> None:
+    place = tmp_path / "m.db"
+    if is_made:
+        store = await SqliteStore.open(place, clock=CLOCK)
+        await store.close()
+        with closing(library().connect(str(place), wait_s=0.0)) as raw:
+            raw.execute("DELETE FROM manifest")
+    else:
+        place.write_bytes(b"")
+    with pytest.raises(StoreForeign, match="manifest" if is_made else "no store yet"):
+        copy(place, tmp_path / "copy.db")
