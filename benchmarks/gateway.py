@@ -31,9 +31,9 @@ from elytron_core.ids import SpaceId
 from elytron_core.planes.conversation.transcript import Message
 from elytron_core.scope import Scope
 from elytron_gateway import wire
+from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import Gateway
 from elytron_http_shell.server import Serving, Started, serve
-from elytron_http_shell.surfaces.gateway import gateway_surfaces
 
 GOAL = 1.5
 _USERS = 200

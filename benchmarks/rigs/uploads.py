@@ -33,9 +33,9 @@ from elytron_core.clock import SystemClock
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Committed, Store
 from elytron_gateway.accounts.users import SPACE
+from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import Gateway
 from elytron_http_shell.server import Serving, Started, serve
-from elytron_http_shell.surfaces.gateway import gateway_surfaces
 from elytron_store.engines import open_store
 
 _TERMS = b"# Terms\n\nPayment is due in thirty days.\n"

@@ -13,7 +13,7 @@ from tests.transports.live import Live
 
 from elytron_cli.app import cli
 from elytron_cli.commands.servers.gateway import gateway, run
-from elytron_http_shell.surfaces.gateway import gateway_surfaces
+from elytron_gateway.routes.surfaces import gateway_surfaces
 
 SAID = [{"sender_id": "u_123", "role": "user", "timestamp": 1_781_172_177_000, "content": "The boiler code is 4417."}]
 SESSION = ("--session-id", "chat:c_456")

@@ -13,7 +13,7 @@ import pytest
 from tests.transports.live import Live
 
 from elytron_core.policy.skills.front_matter import read
-from elytron_http_shell.surfaces.gateway import gateway_surfaces
+from elytron_gateway.routes.surfaces import gateway_surfaces
 
 SKILL = Path(__file__).parents[2] / "skill" / "memory-gateway-agent"
 SCRIPT = SKILL / "scripts" / "memory_gateway.py"

@@ -12,9 +12,9 @@ import elytron
 from elytron_adapter.identity.principals import Development
 from elytron_core.errors import GatewayRefused, InvalidInput, PayloadTooLarge, Unreachable, UnreadableFile
 from elytron_gateway.client import MemoryGatewayClient, SyncMemoryGatewayClient
+from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import Gateway
 from elytron_http_shell import create_app
-from elytron_http_shell.surfaces.gateway import gateway_surfaces
 
 pytestmark = pytest.mark.anyio
 

@@ -14,9 +14,9 @@ from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.identity.principals import Development
 from elytron_core import limits
+from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import Gateway
 from elytron_http_shell import create_app
-from elytron_http_shell.surfaces.gateway import gateway_surfaces
 
 pytestmark = pytest.mark.anyio
 

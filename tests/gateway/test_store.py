@@ -10,13 +10,13 @@ from tests.store.sealing import seal
 from tests.transports.live import Live
 
 import elytron
+from elytron_adapter.http.store import store_surfaces
 from elytron_adapter.identity.principals import Principal, PrincipalKind
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import ElytronError, PermissionRefused, StoreUrlInvalid, Unauthorized, Unreachable
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.ports.store import Action, Batch, Entry, Erasure, Idempotency, Put, Ref, Store
-from elytron_http_shell.surfaces.store import store_surfaces
 from elytron_store.conformance import SecondHandleSuite, StoreSuite
 from elytron_store.engines import open_store
 from elytron_store.gateway import GatewayStore

@@ -20,9 +20,9 @@ from elytron_adapter.identity.principals import Development
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson
 from elytron_gateway import wire
+from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import Gateway
 from elytron_http_shell import create_app
-from elytron_http_shell.surfaces.gateway import gateway_surfaces
 
 pytestmark = pytest.mark.anyio
 

@@ -19,9 +19,9 @@ from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_gateway import names, wire
 from elytron_gateway.client import MemoryGatewayClient
 from elytron_gateway.names import Owner, SessionKind
+from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import Gateway
 from elytron_http_shell import create_app
-from elytron_http_shell.surfaces.gateway import gateway_surfaces
 
 LOOK_ALIKE = "aA\u0430\u00e5\u0061\u030a0Oo1lI./:@-_%~\\ \u200b\u202e\uff41\x00"
 IDS = st.from_regex(names.ID_PATTERN, fullmatch=True).filter(lambda text: len(text) <= 20 and text.isascii())

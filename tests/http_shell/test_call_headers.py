@@ -12,10 +12,10 @@ from elytron.registry import WIRE_OPERATIONS, Repeat
 from elytron_a2a_shell.surfaces import a2a_surfaces
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Auth, AuthKind, Envelope, Rejected, Source, Transport
+from elytron_adapter.http.store import store_surfaces
 from elytron_adapter.identity.principals import PrincipalKind
+from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_http_shell import create_app
-from elytron_http_shell.surfaces.gateway import gateway_surfaces
-from elytron_http_shell.surfaces.store import store_surfaces
 from elytron_mcp_shell import DEFAULT_SETS
 from elytron_mcp_shell.surfaces import mcp_surfaces
 

@@ -291,7 +291,7 @@ async def test_an_error_nobody_foresaw_tells_nothing(runtime: MemoryRuntime) -> 
 
 
 def test_what_is_queued_is_202_and_names_its_job() -> None:
-    from elytron_http_shell.responses import rendered
+    from elytron_adapter.http.responses import rendered
 
     report = MemoryMaintenanceReport(space="ada", channel="c", conversation="c", job=JobId("j1"))
     response = rendered(Queued(request_id="r", report=report, job="j1"))
@@ -299,7 +299,7 @@ def test_what_is_queued_is_202_and_names_its_job() -> None:
 
 
 def test_a_busy_store_says_when_to_come_again() -> None:
-    from elytron_http_shell.responses import rendered
+    from elytron_adapter.http.responses import rendered
 
     response = rendered(rejection(StoreBusy(engine="sqlite", waited_s=30), request_id="r"))
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")

@@ -17,6 +17,7 @@ from tests.store.mcp_file_server import FileServer
 from tests.store.mcp_rig import opened as opened_on_tools
 from tests.transports.live import Live
 
+from elytron_adapter.http.store import store_surfaces
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, NotFound
@@ -38,7 +39,6 @@ from elytron_core.ports.store import (
     Require,
     Store,
 )
-from elytron_http_shell.surfaces.store import store_surfaces
 from elytron_store.conformance.examples import AT, blob, source
 from elytron_store.document_checks import ERASURE_REF
 from elytron_store.engines import open_store

@@ -1,41 +1,23 @@
 """Doors: the routes to surfaces, each with what lets callers in or turns them away before it."""
 
-from collections.abc import Awaitable, Callable
 from typing import assert_never
 
 from starlette.datastructures import QueryParams
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute, request_response
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.types import Message, Receive, Scope, Send
 
 from elytron_adapter.entry import Entrance
 from elytron_adapter.failures import rejection
-from elytron_adapter.identity.principals import Principal, PrincipalKind
-from elytron_adapter.surface import Access, Kind, Surface, Told
+from elytron_adapter.http.bodies import strictly
+from elytron_adapter.http.handlers import request_id_of
+from elytron_adapter.http.headers import IDEMPOTENCY_KEY, heads_of
+from elytron_adapter.http.responses import turn_away
+from elytron_adapter.identity.principals import OPERATORS, Principal
+from elytron_adapter.surface import Access, Kind, Surface
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, RateLimited, Unauthorized
-from elytron_http_shell.request.bodies import strictly
-from elytron_http_shell.request.headers import heads_of
-from elytron_http_shell.responses import turn_away
 
-AUDIT_ID = "X-Audit-ID"
-IDEMPOTENCY_KEY = "Idempotency-Key"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _UNAUTHORIZED = 401
-_OPERATORS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
-
-
-def shown(
-    path: str,
-    handler: Callable[[Request], Awaitable[Response]],
-    /,
-    *,
-    access: Access,
-    methods: tuple[str, ...],
-    told: Told | None = None,
-) -> Surface:
-    """Return the surface at `path` that answers as the Starlette `handler` does."""
-    return Surface(path, request_response(handler), access, methods, told=told)
 
 
 def route(surface: Surface, entrance: Entrance, /) -> BaseRoute:
@@ -120,7 +102,7 @@ class Door:
             if credential is not None and (refused := self._too_many(scope)):
                 raise refused from None
             raise
-        if self.access is Access.OPERATOR and principal.kind not in _OPERATORS:
+        if self.access is Access.OPERATOR and principal.kind not in OPERATORS:
             raise PermissionRefused("this is an operator's: use an operator's key")
         return principal
 
@@ -136,17 +118,3 @@ class Door:
         if self._query is not None and not query.keys() <= {*self._query}:
             there = f"there are {', '.join(self._query)}" if self._query else "there are none here"
             raise InvalidInput(field="query", problem=f"has an unknown parameter: {there}")
-
-
-def principal_of(scope: Scope, /) -> Principal:
-    """Return who was let in."""
-    principal = scope["state"]["principal"]
-    assert isinstance(principal, Principal)
-    return principal
-
-
-def request_id_of(scope: Scope, /) -> str:
-    """Return the id that the answer bears, and the log."""
-    request_id = scope["state"]["request_id"]
-    assert isinstance(request_id, str)
-    return request_id

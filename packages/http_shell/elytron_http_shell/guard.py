@@ -10,12 +10,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import HEADERS_TOO_LARGE, rejection
+from elytron_adapter.http.headers import AUDIT_ID, heads_of
+from elytron_adapter.http.responses import turn_away
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, PermissionRefused
 from elytron_core.ids import Ids
-from elytron_http_shell.doors import AUDIT_ID, SAFE
-from elytron_http_shell.request.headers import heads_of
-from elytron_http_shell.responses import turn_away
+from elytron_http_shell.doors import SAFE
 
 REQUEST_ID = "X-Request-ID"
 ANY_HOST = "*"

@@ -22,15 +22,15 @@ from elytron_adapter.failures import (
     failure,
     rejection,
 )
+from elytron_adapter.http.handlers import request_id_of
+from elytron_adapter.http.responses import refused
 from elytron_adapter.identity.access_keys import AccessKeys
 from elytron_adapter.identity.principals import Development
 from elytron_adapter.surface import Access, Family, Figures
 from elytron_core.errors import ElytronError
 from elytron_http_shell.description.docs_pages import describing, watching
-from elytron_http_shell.doors import request_id_of, route
+from elytron_http_shell.doors import route
 from elytron_http_shell.guard import Guard, standing
-from elytron_http_shell.request.disconnect import answer_nobody
-from elytron_http_shell.responses import refused
 from elytron_http_shell.static_router import Direct
 from elytron_http_shell.streams.surfaces import streams
 from elytron_http_shell.surfaces.archives import archives
@@ -163,6 +163,11 @@ async def _http(request: Request, error: Exception) -> Response:
     return refused(told, headers=dict(error.headers or {}))
 
 
+async def _nobody(_request: Request, _error: Exception) -> Response:
+    """Return the answer to a request whose client is gone; it reaches no client."""
+    return Response(status_code=400)
+
+
 async def _unknown(request: Request, error: Exception) -> Response:
     # Starlette answers these outside the guard, which so cannot add its headers.
     request_id = request_id_of(request.scope)
@@ -172,6 +177,6 @@ async def _unknown(request: Request, error: Exception) -> Response:
 HANDLERS: dict[Any, Any] = {
     ElytronError: _known,
     HTTPException: _http,
-    ClientDisconnect: answer_nobody,
+    ClientDisconnect: _nobody,
     Exception: _unknown,
 }

@@ -17,7 +17,7 @@ from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, AuthKind, Duplicated, Queued, Rejected, Source, SourceKind, Transport
 from elytron_adapter.failures import failure
 from elytron_adapter.flat_calls import own_scope
-from elytron_adapter.identity.principals import Principal, PrincipalKind
+from elytron_adapter.identity.principals import OPERATORS, Principal
 from elytron_adapter.seed_forms import seed_key
 from elytron_core.errors import ElytronError
 from elytron_core.errors.from_wire import error_of
@@ -38,7 +38,6 @@ INSTRUCTIONS = (
 )
 _INSPECTION, _FACTS, _MEMORY = "memory://inspection", "memory://facts", "memory://memory/"
 _CONTEXT = "memory_context"
-_OPERATORS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
 ERROR = "elytron/error"
 """Key of a refused call's error in its result's `_meta`."""
 
@@ -82,7 +81,7 @@ class Shell:
         )
 
     def _operations(self, principal: Principal) -> dict[str, AnyOperation]:
-        shown = operations_of(self._sets, is_operator=principal.kind in _OPERATORS)
+        shown = operations_of(self._sets, is_operator=principal.kind in OPERATORS)
         return {tool_name(operation): operation for operation in shown}
 
     async def _list_tools(

@@ -27,10 +27,10 @@ from elytron_agent import (
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.ports.chat import Role
+from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import Gateway
 from elytron_gateway.wire import UserRequest
 from elytron_http_shell import create_app
-from elytron_http_shell.surfaces.gateway import gateway_surfaces
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio

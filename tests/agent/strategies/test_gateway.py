@@ -29,10 +29,10 @@ from elytron_core.contracts.conversation.transcript import MemoryTranscriptRepla
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SeededIds
 from elytron_gateway.client import MemoryGatewayClient
+from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import Gateway
 from elytron_gateway.wire import UserRequest
 from elytron_http_shell import create_app
-from elytron_http_shell.surfaces.gateway import gateway_surfaces
 
 pytestmark = pytest.mark.anyio
 

@@ -30,10 +30,10 @@ from elytron_agent.strategies.gateway import RULE
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.ports.chat import FailureReason, ModelRequest, Role
+from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import Gateway
 from elytron_gateway.wire import UserRequest
 from elytron_http_shell import create_app
-from elytron_http_shell.surfaces.gateway import gateway_surfaces
 
 pytestmark = pytest.mark.anyio
 

@@ -17,6 +17,10 @@ class Principal:
     space: SpaceId | None = None
 
 
+OPERATORS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
+"""The kinds that may do what is an operator's."""
+
+
 class Authenticator(Protocol):
     """Tells who holds a credential. Shells hand in what came over the wire and never look inside."""
 

@@ -58,14 +58,14 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
 
     Raises Unsupported where its profile has no server; protocols that the profile does not allow are not spoken.
     """
+    from elytron_adapter.http.store import store_surfaces
     from elytron_gateway.accounts.users import UserKeys
     from elytron_gateway.extraction import readable_types
     from elytron_gateway.resources.remote_sources import Allowed
+    from elytron_gateway.routes.surfaces import gateway_surfaces
     from elytron_gateway.service import Gateway, GatewayOptions, Quota
     from elytron_gateway.upstream.everos import EverOsUpstream
     from elytron_gateway.upstream_sync import CatchingUp
-    from elytron_http_shell.surfaces.gateway import gateway_surfaces
-    from elytron_http_shell.surfaces.store import store_surfaces
     from elytron_proxy.app import llm_surfaces
 
     require_entry(runtime.context, "http_server")

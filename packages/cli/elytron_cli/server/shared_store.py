@@ -75,9 +75,9 @@ async def _served(memory: MemoryRuntime) -> AsyncGenerator[int]:
     try:
         import uvicorn
 
+        from elytron_adapter.http.store import store_surfaces
         from elytron_adapter.identity.principals import Development
         from elytron_http_shell import create_app
-        from elytron_http_shell.surfaces.store import store_surfaces
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="stories on a store behind a server") from error
 

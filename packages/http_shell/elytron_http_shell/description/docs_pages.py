@@ -13,10 +13,10 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter.entry import Entrance
+from elytron_adapter.http.handlers import request_id_of, shown
+from elytron_adapter.http.responses import refused
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_http_shell.description.openapi import client_document, document
-from elytron_http_shell.doors import request_id_of, shown
-from elytron_http_shell.responses import refused
 from elytron_http_shell.surfaces.operations import path_of
 from elytron_http_shell.telemetry.metrics import Metrics
 

@@ -21,6 +21,8 @@ from starlette.types import Receive, Scope, Send
 from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
 from elytron_adapter.failures import rejection
+from elytron_adapter.http.handlers import principal_of, request_id_of, shown
+from elytron_adapter.http.problems import problem
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
 from elytron_core import scope as elytron_scope
@@ -28,9 +30,6 @@ from elytron_core.caches.lru import LruCache
 from elytron_core.contracts.admin.events import EVENT_ID_PATTERN, Gap, GapReason, JournalEvent
 from elytron_core.errors import ElytronError, InvalidInput, Unauthorized
 from elytron_core.ids import SpaceId
-from elytron_http_shell.doors import principal_of, request_id_of, shown
-from elytron_http_shell.problems import problem
-from elytron_http_shell.request.disconnect import disconnected
 from elytron_http_shell.streams.subscriptions import Streams, entries, space_of
 
 COOKIE = "elytron_events"
@@ -141,7 +140,7 @@ class EventStream:
             place = after or follower.place
             credential = self._sessions.credential(request.headers)
             ends = {
-                asyncio.create_task(disconnected(receive)),
+                asyncio.create_task(_disconnected(receive)),
                 asyncio.create_task(self._streams.ended(credential)),
             }
             try:
@@ -199,6 +198,12 @@ class EventStream:
             if begins:
                 await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+async def _disconnected(receive: Receive) -> None:
+    """Return when the client is gone; what it still sends is thrown away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _line(item: JournalEvent | Gap) -> bytes:

@@ -20,6 +20,8 @@ from elytron_adapter import codec
 from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected, Transport
 from elytron_adapter.failures import rejection
 from elytron_adapter.flat_calls import own_scope
+from elytron_adapter.http.handlers import principal_of, request_id_of
+from elytron_adapter.http.headers import AUDIT_ID
 from elytron_adapter.identity.principals import Principal
 from elytron_adapter.seed_forms import asked_of
 from elytron_adapter.surface import Access, Kind, Surface
@@ -39,7 +41,6 @@ from elytron_core.contracts.admin.events import (
 )
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge, Unauthorized, Unsupported
 from elytron_core.model import invalid
-from elytron_http_shell.doors import AUDIT_ID, principal_of, request_id_of
 from elytron_http_shell.streams.subscriptions import Streams, entries, operation_of, reports, space_of
 
 logger = logging.getLogger(__name__)

@@ -16,6 +16,10 @@ from starlette.responses import Response, StreamingResponse
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, Transport
 from elytron_adapter.envelope import Response as Answer
+from elytron_adapter.http.bodies import pieces, require_length
+from elytron_adapter.http.handlers import principal_of, request_id_of, shown
+from elytron_adapter.http.headers import AUDIT_ID
+from elytron_adapter.http.responses import rendered
 from elytron_adapter.identity.principals import PrincipalKind
 from elytron_adapter.policy import word_of
 from elytron_adapter.surface import Access, Surface, Told
@@ -32,9 +36,6 @@ from elytron_core.errors import InvalidInput, LimitExceeded, PreconditionFailed
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value, invalid
 from elytron_core.scope import Scope
-from elytron_http_shell.doors import AUDIT_ID, principal_of, request_id_of, shown
-from elytron_http_shell.request.bodies import pieces, require_length
-from elytron_http_shell.responses import rendered
 
 PATH = "/v1/archive"
 MEDIA_TYPE = "application/zip"

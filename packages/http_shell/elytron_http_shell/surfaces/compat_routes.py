@@ -14,21 +14,20 @@ from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, Rejected, Transport
 from elytron_adapter.envelope import Response as Answer
 from elytron_adapter.flat_calls import own_scope
+from elytron_adapter.http.bodies import body, require_json
+from elytron_adapter.http.handlers import principal_of, request_id_of
+from elytron_adapter.http.headers import AUDIT_ID, heads_of, idempotency_key
+from elytron_adapter.http.responses import give, rendered
 from elytron_adapter.seed_forms import Json, asked_of
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import strict_json
 from elytron_core.contracts.tools import AgentToolRegistryUpsertReport
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.ids import SYSTEM_SPACE
-from elytron_http_shell.doors import AUDIT_ID, principal_of, request_id_of
-from elytron_http_shell.request.bodies import body, require_json
-from elytron_http_shell.request.headers import heads_of
-from elytron_http_shell.responses import give, rendered
 from elytron_http_shell.surfaces.operations import (
     access_of,
     demanded,
     headers_of,
-    idempotency_key,
     is_repeatable,
     performed,
 )

@@ -9,12 +9,12 @@ from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, Duplicated, Response, Transport
 from elytron_adapter.flat_calls import FLAT_CALLS, FlatCall, own_scope
+from elytron_adapter.http.bodies import body, require_json
+from elytron_adapter.http.handlers import principal_of, request_id_of
+from elytron_adapter.http.headers import AUDIT_ID, IDEMPOTENCY_KEY, heads_of, idempotency_key
+from elytron_adapter.http.responses import give
 from elytron_adapter.surface import Access, Surface, Told
-from elytron_http_shell.doors import AUDIT_ID, IDEMPOTENCY_KEY, principal_of, request_id_of
-from elytron_http_shell.request.bodies import body, require_json
-from elytron_http_shell.request.headers import heads_of
-from elytron_http_shell.responses import give
-from elytron_http_shell.surfaces.operations import idempotency_key, is_repeatable
+from elytron_http_shell.surfaces.operations import is_repeatable
 
 _GROUP = "flat"
 

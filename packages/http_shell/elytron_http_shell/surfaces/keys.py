@@ -7,6 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elytron_adapter import codec
+from elytron_adapter.http.bodies import body, require_json
+from elytron_adapter.http.handlers import shown
 from elytron_adapter.identity.access_keys import (
     AccessAddRequest,
     AccessKeyIssued,
@@ -19,8 +21,6 @@ from elytron_adapter.identity.access_keys import (
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
-from elytron_http_shell.doors import shown
-from elytron_http_shell.request.bodies import body, require_json
 
 PATH = "/v1/access"
 

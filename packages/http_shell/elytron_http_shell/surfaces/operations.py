@@ -9,13 +9,12 @@ from elytron.memories.preconditions import ANY, CHANGES
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, Repeat, Role, family_of
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Transport
-from elytron_adapter.idempotency import key_in
+from elytron_adapter.http.bodies import body, require_json
+from elytron_adapter.http.handlers import principal_of, request_id_of
+from elytron_adapter.http.headers import AUDIT_ID, IDEMPOTENCY_KEY, heads_of, idempotency_key
+from elytron_adapter.http.responses import give
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
-from elytron_http_shell.doors import AUDIT_ID, IDEMPOTENCY_KEY, principal_of, request_id_of
-from elytron_http_shell.request.bodies import body, require_json
-from elytron_http_shell.request.headers import heads_of
-from elytron_http_shell.responses import give
 
 IF_MATCH = "If-Match"
 
@@ -111,8 +110,3 @@ def demanded(headers: Headers, /) -> tuple[str, ...]:
     given = [part.strip() for part in told.split(",")]
     found = [part if part == ANY else part[1:-1] for part in given if part == ANY or _STRONG.fullmatch(part)]
     return tuple(found[: limits.TAGS]) or ("",)
-
-
-def idempotency_key(headers: Headers, /) -> str | None:
-    """Return the key in the header. Raises InvalidInput for one that is empty or too long."""
-    return key_in(headers.get(IDEMPOTENCY_KEY))

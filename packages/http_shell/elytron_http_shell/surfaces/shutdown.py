@@ -9,12 +9,12 @@ from starlette.responses import Response
 
 from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
+from elytron_adapter.http.bodies import body, require_json
+from elytron_adapter.http.handlers import shown
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_core.contracts.admin.shutdown import ShutdownReport, ShutdownRequest
 from elytron_core.errors import PermissionRefused, Unsupported
-from elytron_http_shell.doors import shown
 from elytron_http_shell.limits import SHUTDOWN_BODY_BYTES
-from elytron_http_shell.request.bodies import body, require_json
 
 PATH = "/v1/shutdown"
 _FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-real-ip")

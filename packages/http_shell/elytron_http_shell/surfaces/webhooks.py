@@ -19,6 +19,10 @@ from elytron.registry import by_name
 from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, AuthKind, Duplicated, Queued, Rejected, Source, SourceKind, Transport
+from elytron_adapter.http.bodies import body, require_json
+from elytron_adapter.http.handlers import request_id_of, shown
+from elytron_adapter.http.headers import AUDIT_ID
+from elytron_adapter.http.responses import refused
 from elytron_adapter.identity.access_keys import AccessKeys
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
@@ -26,9 +30,6 @@ from elytron_core.clock import Clock
 from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import InvalidInput, Unauthorized
 from elytron_core.model import Value
-from elytron_http_shell.doors import AUDIT_ID, request_id_of, shown
-from elytron_http_shell.request.bodies import body, require_json
-from elytron_http_shell.responses import refused
 
 KEY = "Webhook-Key"
 ID = "Webhook-Id"

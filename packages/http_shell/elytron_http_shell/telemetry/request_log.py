@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elytron_http_shell.request.headers import heads_of
+from elytron_adapter.http.headers import heads_of
 from elytron_http_shell.telemetry.metrics import Metrics
 
 logger = logging.getLogger("elytron.access")

@@ -16,7 +16,11 @@ from starlette.responses import Response
 from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Rejected
-from elytron_adapter.identity.principals import PrincipalKind
+from elytron_adapter.http.bodies import body, require_json
+from elytron_adapter.http.handlers import request_id_of, shown
+from elytron_adapter.http.headers import IDEMPOTENCY_KEY, idempotency_key
+from elytron_adapter.http.responses import refused
+from elytron_adapter.identity.principals import OPERATORS
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson, PermissionRefused, Unauthorized
@@ -26,18 +30,13 @@ from elytron_gateway import wire
 from elytron_gateway.accounts.erasure_reports import SignedReport
 from elytron_gateway.accounts.users import principal_of
 from elytron_gateway.resources.documents import Given
+from elytron_gateway.routes.credentials import CUT, Claim, Unnamed, claimed, is_long, require_same
+from elytron_gateway.routes.forms import Form, form_kind
 from elytron_gateway.service import Gateway
-from elytron_http_shell.doors import IDEMPOTENCY_KEY, request_id_of, shown
-from elytron_http_shell.request.bodies import body, require_json
-from elytron_http_shell.request.credentials import CUT, Claim, Unnamed, claimed, is_long, require_same
-from elytron_http_shell.request.forms import Form, form_kind
-from elytron_http_shell.responses import refused
-from elytron_http_shell.surfaces.operations import idempotency_key
 
 FORM = "multipart/form-data"
 _NO_USER = "invalid user credentials"
 _NO_OPERATOR = "invalid provisioning credential: this needs an operator's key"
-_PROVISIONERS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
 
 PlacedT = TypeVar("PlacedT", bound=wire.Credentials)
 Handler = Callable[[Request], Awaitable[Value]]
@@ -80,7 +79,7 @@ class Places:
     async def of_operator(self, request: Request, /) -> AsyncGenerator[None]:
         """Hold the place of an operator. Raises Unauthorized, PermissionRefused, Overloaded."""
         principal = await self._entrance.authenticate(request.headers.get("authorization"))
-        if principal.kind not in _PROVISIONERS:
+        if principal.kind not in OPERATORS:
             raise PermissionRefused("making users is an operator's: use the provisioning credential")
         async with self._entrance.shedding.place(principal):
             yield

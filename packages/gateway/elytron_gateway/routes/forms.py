@@ -11,11 +11,11 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.types import Message
 
+from elytron_adapter.http.bodies import body, require_length
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, PayloadTooLarge
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.messages import Upload
-from elytron_http_shell.request.bodies import body, require_length
 
 _FORM = "multipart/form-data"
 WITHOUT_FILES = "application/x-www-form-urlencoded"

@@ -19,11 +19,11 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
+from elytron_adapter.http.bodies import connected
 from elytron_core import limits
 from elytron_core.errors import Unauthorized
 from elytron_gateway.accounts.users import PREFIX
-from elytron_http_shell.request.disconnect import connected
-from elytron_http_shell.request.forms import WITHOUT_FILES, form_kind
+from elytron_gateway.routes.forms import WITHOUT_FILES, form_kind
 
 USER_ID = "X-User-Id"
 _JSON = "application/json"

@@ -5,15 +5,16 @@ from collections.abc import AsyncIterator, Callable
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from elytron_adapter.http.headers import heads_of
 from elytron_core import limits, strict_json
 from elytron_core.errors import PayloadTooLarge
 from elytron_core.strict_json import Json
-from elytron_http_shell.request.disconnect import connected
-from elytron_http_shell.request.headers import heads_of
 
 _JSON = "application/json"
+_DISCONNECT = "http.disconnect"
 
 
 async def body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
@@ -27,6 +28,14 @@ async def body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
             return await _whole(receive, limit=limit)
     except TimeoutError:
         raise HTTPException(408) from None
+
+
+async def connected(receive: Receive, /) -> Message:
+    """Return the next message of the body. Raises ClientDisconnect."""
+    message = await receive()
+    if message["type"] == _DISCONNECT:
+        raise ClientDisconnect
+    return message
 
 
 async def _whole(receive: Receive, *, limit: int) -> bytes:

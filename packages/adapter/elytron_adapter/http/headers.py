@@ -5,6 +5,10 @@ from typing import TypeVar, overload
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from elytron_adapter.idempotency import key_in
+
+AUDIT_ID = "X-Audit-ID"
+IDEMPOTENCY_KEY = "Idempotency-Key"
 _KEPT = "elytron.headers"
 T = TypeVar("T")
 
@@ -32,3 +36,8 @@ def heads_of(scope: Scope, /) -> Headers:
         kept = scope[_KEPT] = Heads(scope)
     assert isinstance(kept, Heads)
     return kept
+
+
+def idempotency_key(headers: Headers, /) -> str | None:
+    """Return the key in the header. Raises InvalidInput for one that is empty or too long."""
+    return key_in(headers.get(IDEMPOTENCY_KEY))

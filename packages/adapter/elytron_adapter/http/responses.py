@@ -8,7 +8,7 @@ from starlette.types import Message, Receive, Scope, Send
 from elytron_adapter import codec
 from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected
 from elytron_adapter.envelope import Response as Answer
-from elytron_http_shell.problems import MEDIA_TYPE, RETRY_AFTER_S, problem
+from elytron_adapter.http.problems import MEDIA_TYPE, RETRY_AFTER_S, problem
 
 REPLAYED = "Idempotent-Replayed"
 CLOSED_UNAUTHORIZED = 4401

@@ -1,0 +1,111 @@
+"""The store port as surfaces, for runtimes elsewhere that keep their memory here. Mounted only if asked for.
+
+A user reaches its own space alone, an operator every space but the server's own. Documents written here have
+passed the rules of the runtime that wrote it, not those of this one.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from elytron_adapter.entry import Entrance
+from elytron_adapter.failures import rejection
+from elytron_adapter.http.bodies import body, pieces, require_json
+from elytron_adapter.http.handlers import principal_of, request_id_of, shown
+from elytron_adapter.http.problems import problem
+from elytron_adapter.identity.principals import OPERATORS, Principal, PrincipalKind
+from elytron_adapter.surface import Access, Surface, Told
+from elytron_core import limits
+from elytron_core.errors import ElytronError, InvalidJson, PermissionRefused
+from elytron_core.ids import SpaceId, is_reserved
+from elytron_core.ports.store import Store
+from elytron_store.gateway import wire
+from elytron_store.gateway.answers import ANSWERS, HEALTH_ANSWERS, Handler, Wall
+from elytron_store.gateway.wire import Route, Wire
+
+_GROUP = "shared store"
+
+
+def store_surfaces(entrance: Entrance, /) -> Iterable[Surface]:
+    """Return the family of the port's routes."""
+    store = entrance.dispatcher.runtime.context.store
+
+    async def put_blob(request: Request) -> Response:
+        space, key = _named(request)
+        sent = pieces(request.scope, request.receive, limit=limits.BLOB_BYTES)
+        return _json(wire.BlobAnswer(size=await store.write_blob(space, key, sent)))
+
+    async def get_blob(request: Request) -> Response:
+        chunks = store.read_blob(*_named(request))
+        # The first chunk is read before anything is answered, so that what is missing is said in the status.
+        first = await anext(chunks, None)
+        return StreamingResponse(
+            _framed(first, chunks, request_id=request_id_of(request.scope)), media_type=wire.FRAMES
+        )
+
+    octets = "application/octet-stream"
+    return (
+        *(_surface(store, route, handler, Access.MEMBER) for route, handler in ANSWERS),
+        *(_surface(store, route, handler, Access.OPERATOR) for route, handler in HEALTH_ANSWERS),
+        shown(
+            wire.BLOBS, put_blob, access=Access.MEMBER, methods=("PUT",),
+            told=Told("store_write_blob", "Replace a blob.", octets, wire.BlobAnswer, query=("space", "key"),
+                      group=_GROUP),
+        ),
+        shown(
+            wire.BLOBS, get_blob, access=Access.MEMBER, methods=("GET",),
+            told=Told("store_read_blob", "Read a blob.", None, wire.FRAMES, query=("space", "key"),
+                      group=_GROUP),
+        ),
+    )  # fmt: skip
+
+
+def _surface(store: Store, route: Route[Any], handler: Handler, access: Access) -> Surface:
+    async def answered(request: Request) -> Response:
+        require_json(request.headers)
+        sent = await body(request.scope, request.receive, limit=limits.HTTP_STORE_BODY_BYTES)
+        try:
+            call = route.taken.model_validate_json(sent)
+        except ValidationError:
+            raise InvalidJson(problem="is no call of the store port") from None
+        principal = principal_of(request.scope)
+        return _json(await handler(store, Wall(principal.space, partial(_own, principal)), call))
+
+    told = Told(f"store_{route.name}", f"The store port's {route.name}.", route.taken, route.given, group=_GROUP)
+    return shown(route.path, answered, access=access, methods=("POST",), told=told)
+
+
+def _own(principal: Principal, space: str) -> SpaceId:
+    """Return `space`. Raises PermissionRefused unless the principal may use it, alike for every reason."""
+    may = principal.kind in OPERATORS or (principal.kind is PrincipalKind.USER and principal.space == space)
+    if not may or is_reserved(space):
+        raise PermissionRefused("this key opens another space")
+    return SpaceId(space)
+
+
+def _named(request: Request) -> tuple[SpaceId, str]:
+    """Return the space and key of a blob."""
+    query = request.query_params
+    return _own(principal_of(request.scope), query.get("space", "")), query.get("key", "")
+
+
+def _json(answer: Wire) -> Response:
+    return Response(answer.model_dump_json(), media_type="application/json")
+
+
+async def _framed(first: bytes | None, rest: AsyncIterator[bytes], *, request_id: str) -> AsyncIterator[bytes]:
+    """Yield a blob in frames: its chunks, and its end or what went wrong on the way."""
+    if first is not None:
+        yield wire.frame(wire.CHUNK, first)
+    try:
+        async for chunk in rest:
+            yield wire.frame(wire.CHUNK, chunk)
+    except ElytronError as error:
+        told = problem(rejection(error, request_id=request_id))
+        yield wire.frame(wire.PROBLEM, told.model_dump_json().encode())
+        return
+    yield wire.frame(wire.END)

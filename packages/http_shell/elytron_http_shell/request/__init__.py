@@ -1,1 +1,0 @@
-"""Reading a request within its bounds: headers, credentials, bodies, forms."""
