@@ -11,7 +11,7 @@ from elytron_core.policy.privacy import secrets
 from elytron_core.policy.privacy.secret_formats import BEGINNING, WITHIN
 from elytron_core.policy.projection import sections
 from elytron_core.policy.projection.builder import POLICY
-from elytron_core.policy.query import summary_requests
+from elytron_core.policy.query import question
 from elytron_core.policy.ranking import best_sentence, excerpts
 from elytron_core.policy.skills import front_matter
 from elytron_core.policy.temporal import dates, event_anchors
@@ -45,7 +45,7 @@ RULES: dict[str, Callable[[str], object]] = {
     "telling": features.read,
     "skill_file": front_matter.read,
     "anchor_in": lambda text: event_anchors.anchor_in(text, text.lower()),
-    "without_asking": lambda text: summary_requests.without_asking(text, text.lower()),
+    "without_asking": lambda text: question.without_asking(text, text.lower()),
 }
 PARTS = (
     "-----BEGIN PRIVATE KEY----- a-",

@@ -12,7 +12,6 @@ from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.policy.query.question import Question, Version
 from elytron_core.policy.ranking.latest_answer import HELD, WINDOW, Told, asks_how_things_are, in_succession, last_words
 from elytron_core.policy.temporal.freshness import freshness
-from elytron_core.rounding import six
 
 _COMMON = ("id", "plane", "text", "score", "at", "citations", "signals")
 _TURN_HITS = Vouched(RecallHit, *_COMMON, "speaker", "role", "channel", "conversation", "trust", "tags", "metadata")
@@ -34,7 +33,7 @@ def turn_hit(
         id=transcript.message_id(turn_id, part),
         plane=Plane.TRANSCRIPT,
         text=message.text,
-        score=six(score),
+        score=round(score, 6),
         at=transcript.said_at(turn, message),
         speaker=message.speaker,
         role=message.role,
@@ -65,7 +64,7 @@ def cited(hit: RecallHit, space: SpaceId, /) -> RecallHit:
 
 def scored(hit: RecallHit, /, *, score: float, signals: dict[str, float]) -> RecallHit:
     """Return the hit that `turn_hit` made, with its score and what spoke for it."""
-    return _TURN_HITS.again(hit, score=six(score), metadata=dict(hit.metadata), signals=signals)
+    return _TURN_HITS.again(hit, score=round(score, 6), metadata=dict(hit.metadata), signals=signals)
 
 
 def fact_hit(
@@ -82,7 +81,7 @@ def fact_hit(
         id=fact.id,
         plane=Plane.LONG_TERM,
         text=fact.content,
-        score=six(score),
+        score=round(score, 6),
         at=fact.observed_at,
         title=fact.topic,
         kind=fact.kind,

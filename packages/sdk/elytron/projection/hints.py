@@ -10,7 +10,7 @@ from elytron_core.contracts.conversation.projection import MemoryProjectionReque
 from elytron_core.contracts.knowledge.recall import MemoryRecallRequest, Plane, RecallFilters
 from elytron_core.contracts.knowledge.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, ToolExperienceStatus
-from elytron_core.policy.projection.builder import HostHint
+from elytron_core.policy.projection.builder import LabelledItem
 from elytron_core.policy.ranking.agent_skills import score_agent_skills
 from elytron_core.policy.ranking.facts import FactQuery
 from elytron_core.policy.tools.experience import Hints, select_hints
@@ -62,12 +62,12 @@ async def _agent_skills(ctx: OperationContext, query: str, filters: RecallFilter
     return score_agent_skills(directories.skills, FactQuery(text=query, terms=terms, now=now))
 
 
-def hint_of_skill(hit: AgentSkillHit, /) -> HostHint:
+def hint_of_skill(hit: AgentSkillHit, /) -> LabelledItem:
     """Return the line that a block has of an agent skill."""
-    return HostHint(id=f"agent_skill:{hit.place}", label=hit.name, text=hit.description)
+    return LabelledItem(id=f"agent_skill:{hit.place}", label=hit.name, text=hit.description)
 
 
-def hint_of_tool(hint: AgentToolHint, /) -> HostHint:
+def hint_of_tool(hint: AgentToolHint, /) -> LabelledItem:
     """Return the line that a block has of a tool: what experience says, its tags, nothing of its schema."""
     parts = (
         hint.reason,
@@ -76,4 +76,4 @@ def hint_of_tool(hint: AgentToolHint, /) -> HostHint:
         f"permissions: {', '.join(hint.permission_tags)}" if hint.permission_tags else "",
         f"risks: {', '.join(hint.risk_tags)}" if hint.risk_tags else "",
     )
-    return HostHint(id=hint.experience_id, label=hint.tool_id, text="; ".join(part for part in parts if part))
+    return LabelledItem(id=hint.experience_id, label=hint.tool_id, text="; ".join(part for part in parts if part))

@@ -14,7 +14,7 @@ from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.ids import TurnId
 from elytron_core.planes.evidence import Trust
 from elytron_core.policy.extraction.standing_wishes import Said, standing_wishes
-from elytron_core.policy.projection import builder
+from elytron_core.policy.projection.items import WishItem
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text.features import Trait
 from elytron_index import UnitView
@@ -24,7 +24,7 @@ _LEAST: Final = Trust.VOUCHED.rank
 
 async def wishes_of(
     ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, key: ConversationKey | None
-) -> tuple[builder.WishItem, ...]:
+) -> tuple[WishItem, ...]:
     """Return what people said is to hold and have not taken back since, latest first.
 
     What came from outside, from a tool or a page, wishes nothing and takes nothing back, whatever it says.
@@ -41,11 +41,7 @@ async def wishes_of(
     changes = index.latest(filters, Trait.CHANGE, limit=limits.WISHES_READ, least_trust=_LEAST)
     views = {(view.ref, view.part): view for view in (*standing, *(view for view in changes if view.at >= since))}
     latest = sorted(views.values(), key=lambda view: (view.at, view.order, view.ref, view.part), reverse=True)
-    told = standing_wishes(await _said(ctx, scope, latest), is_standing=partial(is_standing, ctx.models.statements))
-    return tuple(
-        builder.WishItem(id=wish.id, text=wish.text, is_whole=wish.is_whole, speaker=wish.speaker, at=wish.at)
-        for wish in told
-    )
+    return standing_wishes(await _said(ctx, scope, latest), is_standing=partial(is_standing, ctx.models.statements))
 
 
 async def _said(ctx: OperationContext, scope: Scope, views: Sequence[UnitView]) -> list[Said]:

@@ -41,7 +41,7 @@ KIND_ORDER = (
 class Private:
     """Private documents that may be shown, and the ids of those that must not be."""
 
-    items: tuple[builder.PrivateItem, ...] = ()
+    items: tuple[builder.LabelledItem, ...] = ()
     withheld: tuple[str, ...] = ()
     documents_withheld: int = 0
 
@@ -50,7 +50,7 @@ class Private:
 class Work:
     """State of the conversation."""
 
-    items: tuple[builder.StandingItem, ...] = ()
+    items: tuple[builder.LabelledItem, ...] = ()
     has_work: bool = False
 
 
@@ -111,7 +111,7 @@ async def standing_skills(
 
 async def mount_of(
     ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
-) -> tuple[builder.MountLine, ...]:
+) -> tuple[builder.LabelledItem, ...]:
     """Return the active subject that speaks; nothing if none is named or known."""
     name = request.subject or (f"agent:{scope.agent}" if scope.agent is not None else None)
     record = await ctx.spaces.find(scope.space)
@@ -131,7 +131,7 @@ async def mount_of(
         ("initiative", mount.initiative),
         ("boundary", mount.boundary),
     )
-    return tuple(builder.MountLine(id=subject.id, label=label, text=text) for label, text in parts if text)
+    return tuple(builder.LabelledItem(id=subject.id, label=label, text=text) for label, text in parts if text)
 
 
 async def private_of(
@@ -153,7 +153,7 @@ async def private_of(
     if request.private_context is PrivateContext.ALLOWED:
         shown = [document for document in documents if document.role is not GardenRole.SEALED]
         items = tuple(
-            builder.PrivateItem(id=document.id, role=document.role.value, text=f"{document.name}: {document.text}")
+            builder.LabelledItem(id=document.id, label=document.role.value, text=f"{document.name}: {document.text}")
             for document in shown
         )
         return Private(items, documents_withheld=len(documents) - len(shown))
@@ -172,18 +172,18 @@ async def work_of(ctx: OperationContext, scope: Scope, request: MemoryProjection
     tag = record.conversation_tag(scope.conversation_key)
     refs = (Ref(execution.EXECUTION, tag), Ref(summaries.SUMMARIES, tag))
     kept, summed = await ctx.store.get(scope.space, refs)
-    items: list[builder.StandingItem] = []
+    items: list[builder.LabelledItem] = []
     state = execution.ExecutionState.from_bytes(kept.body) if kept is not None else None
     if state is not None and state.forgotten_at is None and wants(request.filters, Plane.EXECUTION):
-        items.append(builder.StandingItem(id=state.id, label=f"work, {state.status.value}", text=state.text))
+        items.append(builder.LabelledItem(id=state.id, label=f"work, {state.status.value}", text=state.text))
     summary = summaries.SessionSummary.from_bytes(summed.body) if summed is not None else None
     if summary is not None and summary.forgotten_at is None and wants(request.filters, Plane.SUMMARY):
-        items.append(builder.StandingItem(id=summary.id, label="so far", text=summary.text))
+        items.append(builder.LabelledItem(id=summary.id, label="so far", text=summary.text))
     has_work = bool(items) and items[0].label != "so far"
     if wants(request.filters, Plane.CONTINUITY):
         capsules = await _capsules(ctx, scope, tag, request.query)
         items += [
-            builder.StandingItem(
+            builder.LabelledItem(
                 id=one.id, label=f"{one.kind.value}, {one.state.value}", text=f"{one.topic}: {one.text}"
             )
             for one in capsules

@@ -2,13 +2,12 @@
 
 from elytron_core.policy.ranking import answer_score
 from elytron_core.policy.ranking.answer_score import Signs
-from elytron_core.rounding import six
 from elytron_index import Candidates
 
 
 def answer_scores(found: Candidates, /) -> list[float]:
     """Return the score of each candidate, in their order; none is above the one before it."""
-    return [six(score) for score in answer_score.scores(signs_of(found), is_encoded=is_encoded(found))]
+    return [round(score, 6) for score in answer_score.scores(signs_of(found), is_encoded=is_encoded(found))]
 
 
 def answered(found: Candidates, /) -> float:

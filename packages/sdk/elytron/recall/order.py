@@ -18,7 +18,6 @@ from elytron_core.planes.conversation import transcript
 from elytron_core.policy.ranking import intent, weights
 from elytron_core.policy.ranking.facts import ScoredFact
 from elytron_core.ports.store import Document, Ref
-from elytron_core.rounding import six
 from elytron_core.scope import Scope
 from elytron_index import Candidate, Candidates
 
@@ -52,7 +51,7 @@ def ranked_facts(facts: Sequence[ScoredFact], estimates: Mapping[str, float], /)
     return [
         in_place(
             (
-                max(six(weights.common_scale(item.match)), estimates[item.fact.id]),
+                max(round(weights.common_scale(item.match), 6), estimates[item.fact.id]),
                 item.fact.observed_at,
                 item.fact.id,
                 0,
@@ -99,7 +98,7 @@ def _favoured(item: Ranked, route: intent.Route) -> Ranked:
     score, found = intent.lifted(min(item.score, 1.0), favour), item.found
     if isinstance(found, RecallHit):
         signals = {**found.signals, "route": favour}
-        found = found.model_copy(update={"score": six(score), "signals": signals})
+        found = found.model_copy(update={"score": round(score, 6), "signals": signals})
     elif isinstance(found, ScoredFact):
         found = found._replace(favour=favour)
     return item._replace(score=score, found=found)

@@ -33,7 +33,6 @@ from elytron_core.policy.ranking.facts import FactQuery, diversify, is_weak, sco
 from elytron_core.policy.ranking.skills import score_skills
 from elytron_core.policy.temporal import event_anchors
 from elytron_core.ports.store import Document, Ref
-from elytron_core.rounding import six
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text import similarity, stopwords
 from elytron_index import Candidates, Filters, IndexQuery
@@ -379,7 +378,7 @@ async def _kept(ctx: OperationContext, scope: Scope, found: Candidates, now: Ins
         memory = kept(document)
         told = similarity.padded(similarity.normalise(f"{title_of(memory.value)} {text_of(memory.value)}"))
         share = sum(similarity.has_any(told, signs) for signs in terms) / max(len(terms), 1)
-        hit = memory.found(score=max(estimate, six(HELD_SCORE * share)), signals=signals_of(item), now=now)
+        hit = memory.found(score=max(estimate, round(HELD_SCORE * share, 6)), signals=signals_of(item), now=now)
         ranked.append(Ranked(hit.score, hit.at or 0, hit.id, 0, hit))
     return ranked
 

@@ -11,7 +11,7 @@ from elytron_core.contracts.knowledge.recall import VectorUse
 from elytron_core.errors import ElytronError, ModelError
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.query.embedding_text import encoder_query
+from elytron_core.policy.query.encoder_query import encoder_query
 from elytron_core.ports.models import Embedder
 from elytron_core.ports.store import Ref
 from elytron_index.space_index import SpaceIndex

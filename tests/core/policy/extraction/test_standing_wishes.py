@@ -6,11 +6,12 @@ import pytest
 
 from elytron_core.clock import Instant
 from elytron_core.policy.extraction import standing_wishes
-from elytron_core.policy.extraction.standing_wishes import Said, Wish
+from elytron_core.policy.extraction.standing_wishes import Said
+from elytron_core.policy.projection.items import WishItem
 from elytron_core.text.standing_statements import Lasting, StandingPhrases
 
 
-def held(latest_first: Iterable[Said]) -> tuple[Wish, ...]:
+def held(latest_first: Iterable[Said]) -> tuple[WishItem, ...]:
     """Return what holds by the phrases that ship."""
     lasting = StandingPhrases.load().lasting
     return standing_wishes.standing_wishes(latest_first, is_standing=lambda text: lasting(text) is not Lasting.NOT)
@@ -83,7 +84,7 @@ def test_of_a_message_the_sentences_are_kept_that_say_so() -> None:
         id="m", text="My flight is on Monday. I prefer aisle seats. Always book early!", speaker="Mina", at=Instant(3)
     )
     (wish,) = held((said,))
-    assert wish == Wish(
+    assert wish == WishItem(
         id="m", text="I prefer aisle seats. Always book early!", is_whole=False, speaker="Mina", at=Instant(3)
     )
     (whole,) = held((Said(id="n", text="Always book early!"),))

@@ -21,7 +21,7 @@ from elytron_core.policy.projection.builder import (
     StandingSkill,
     WishItem,
 )
-from elytron_core.policy.projection.items import HostHint, MountLine, PrivateItem, StandingItem
+from elytron_core.policy.projection.items import LabelledItem
 
 AT = instant("2025-03-02T14:05:33Z")
 
@@ -59,14 +59,14 @@ def test_no_link_from_outside_is_live_wherever_it_is_shown() -> None:
 @pytest.mark.parametrize(
     ("field", "item"),
     [
-        ("mount", MountLine(id="x", label="name", text="secret")),
-        ("private", PrivateItem(id="x", role="note", text="secret")),
+        ("mount", LabelledItem(id="x", label="name", text="secret")),
+        ("private", LabelledItem(id="x", label="note", text="secret")),
         ("wishes", WishItem(id="x", text="secret", at=AT)),
-        ("standing", StandingItem(id="x", label="task", text="secret")),
+        ("standing", LabelledItem(id="x", label="task", text="secret")),
         ("facts", fact("x", "secret")),
         ("skills", StandingSkill(id="x", title="secret", summary="")),
-        ("agent_skills", HostHint(id="x", label="secret", text="secret")),
-        ("agent_tools", HostHint(id="x", label="secret", text="secret")),
+        ("agent_skills", LabelledItem(id="x", label="secret", text="secret")),
+        ("agent_tools", LabelledItem(id="x", label="secret", text="secret")),
         ("recent", message("x", "secret")),
         ("recalled", recalled("x", "secret")),
     ],

@@ -35,16 +35,12 @@ class FactReader:
     @cached_property
     def opening(self) -> Pattern:
         """Words with which a sentence begins before it states anything."""
-        if not self.language.openings:
-            return Pattern(_NEVER)
         openings = self._one_of(self.language.openings)
         return Pattern(rf"\A(?:{openings}(?: [A-Z]\w+)?{_STOPS})+", re.IGNORECASE)
 
     @cached_property
     def request(self) -> Pattern:
         """A request to remember; the group `rest` is what."""
-        if not self.language.requests:
-            return Pattern(_NEVER)
         between = " " if self.language.spaced else "[：:，, ]*"
         return Pattern(rf"{self._one_of(self.language.requests)}{between}(?P<rest>\S.*)", re.IGNORECASE)
 
@@ -52,12 +48,9 @@ class FactReader:
     def unsure(self) -> Pattern:
         """Signs that a sentence is no plain statement."""
         language = self.language
-        forms = [self._word(self._one_of(language.unsure))]
-        if language.others:
-            forms.append(self._word(rf"(?<!/){self._one_of(language.others)}(?!/)"))
-        if language.unsure_ends:
-            forms.append(rf"{self._one_of(language.unsure_ends)}$")
-        return Pattern("|".join(forms), re.IGNORECASE)
+        said = self._word(self._one_of(language.unsure))
+        others = self._word(rf"(?<!/){self._one_of(language.others)}(?!/)")
+        return Pattern(rf"{said}|{others}|{self._one_of(language.unsure_ends)}$", re.IGNORECASE)
 
     @cached_property
     def errand(self) -> Pattern:
@@ -90,8 +83,7 @@ class FactReader:
     @cached_property
     def aside(self) -> Pattern:
         """The place where a statement ends and its reasons begin."""
-        asides = rf",? {self._one_of(self.language.asides)}\b|" if self.language.asides else ""
-        return Pattern(rf"{asides}[，,—–]| - ")
+        return Pattern(rf",? {self._one_of(self.language.asides)}\b|[，,—–]| - ")
 
     @cached_property
     def _small(self) -> tuple[tuple[Pattern, str], ...]:
@@ -142,11 +134,9 @@ class FactReader:
         return Pattern(rf"\s*{self._grammar.expression(form.says)}(?=[.,!;\n。，！]{follows}|\s*\Z)")
 
     def _guard(self, guard: Guard) -> Callable[[str], bool]:
-        forms = [rf"\A{self._ended(guard.begins)}"] if guard.begins else []
-        forms += [self._word(self._one_of(guard.contains))] if guard.contains else []
-        forms += [rf"{self._one_of(guard.ends)}\Z"] if guard.ends else []
-        forms += [rf"\A{self._one_of(guard.equals)}\Z"] if guard.equals else []
-        wrong = Pattern("|".join(forms) if forms else _NEVER, re.IGNORECASE)
+        contains, ends, equals = map(self._one_of, (guard.contains, guard.ends, guard.equals))
+        forms = rf"\A{self._ended(guard.begins)}|{self._word(contains)}|{ends}\Z|\A{equals}\Z"
+        wrong = Pattern(forms, re.IGNORECASE)
 
         def holds(slot: str) -> bool:
             if wrong.compiled.search(slot) or (guard.words_most is not None and len(slot.split()) > guard.words_most):

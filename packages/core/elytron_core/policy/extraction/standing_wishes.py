@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from elytron_core.clock import Instant
 from elytron_core.model import Value
 from elytron_core.policy.extraction.rule_facts import sentences
+from elytron_core.policy.projection.items import WishItem
 from elytron_core.text.features import READ_CHARS
 
 SAME: Final = 0.6
@@ -70,17 +71,6 @@ class Said(Value):
     at: Instant | None = None
 
 
-class Wish(Value):
-    """A wish that is to hold: the sentences of one message that say so, in its words."""
-
-    id: str
-    text: str
-    is_whole: bool
-    """True if the message says nothing else."""
-    speaker: str | None = None
-    at: Instant | None = None
-
-
 class _Later(NamedTuple):
     """A sentence that may take back what was said before it."""
 
@@ -89,13 +79,13 @@ class _Later(NamedTuple):
     is_wish: bool
 
 
-def standing_wishes(latest_first: Iterable[Said], /, *, is_standing: Callable[[str], bool]) -> tuple[Wish, ...]:
+def standing_wishes(latest_first: Iterable[Said], /, *, is_standing: Callable[[str], bool]) -> tuple[WishItem, ...]:
     """Return what still holds, latest first: of each message what no later sentence took back.
 
     `is_standing` returns whether a sentence says what is to hold from now on.
     """
     later: list[_Later] = []
-    wishes: list[Wish] = []
+    wishes: list[WishItem] = []
     for said in latest_first:
         own = [sentence for sentence in sentences(said.text[:READ_CHARS]) if not sentence.endswith(("?", "？"))]
         kept: list[str] = []
@@ -108,7 +98,7 @@ def standing_wishes(latest_first: Iterable[Said], /, *, is_standing: Callable[[s
         if kept:
             text = " ".join(reversed(kept))
             is_whole = len(text) >= len(said.text.strip())
-            wishes.append(Wish(id=said.id, text=text, is_whole=is_whole, speaker=said.speaker, at=said.at))
+            wishes.append(WishItem(id=said.id, text=text, is_whole=is_whole, speaker=said.speaker, at=said.at))
     return tuple(wishes)
 
 

@@ -48,7 +48,7 @@ def bearing(fact: Fact, names: Sequence[str], /) -> ProfileBearing | None:
     entities = {similarity.normalise(entity) for entity in fact.entities}
     if any(name in entities or any(_begins(text, name) for text in told) for name in wanted):
         return ProfileBearing.SUBJECT
-    return ProfileBearing.NAMED if any(_has(text, name) for text in told for name in wanted) else None
+    return ProfileBearing.NAMED if any(similarity.mentions(text, name) for text in told for name in wanted) else None
 
 
 def groups_of(lines: Iterable[tuple[Kind, ProfileLine]], /) -> tuple[ProfileGroup, ...]:
@@ -76,10 +76,6 @@ def _equated(fact: Fact) -> tuple[str, str] | None:
 
 def _begins(text: str, name: str) -> bool:
     return text.startswith(name) if _is_unspaced(name) else f"{text} ".startswith(f"{name} ")
-
-
-def _has(text: str, name: str) -> bool:
-    return name in text if _is_unspaced(name) else f" {name} " in similarity.padded(text)
 
 
 def _is_unspaced(name: str) -> bool:

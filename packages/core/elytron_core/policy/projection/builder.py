@@ -30,13 +30,10 @@ from elytron_core.model import Value
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.knowledge.freshness import FreshnessHint
 from elytron_core.policy.projection.items import (
-    HostHint,
-    MountLine,
-    PrivateItem,
+    LabelledItem,
     RecalledItem,
     RecentMessage,
     StandingFact,
-    StandingItem,
     StandingSkill,
     WishItem,
 )
@@ -97,19 +94,23 @@ class ProjectionInputs(Value):
     pressure: Pressure = Pressure.NORMAL
     room_percent: int = 100
     """Share of the budget that the host's own room leaves; the smaller of this and the pressure's share counts."""
-    mount: tuple[MountLine, ...] = ()
-    private: tuple[PrivateItem, ...] = ()
-    """Given only if private context is allowed."""
+    mount: tuple[LabelledItem, ...] = ()
+    """What is kept of the subject that speaks; the ids are the subject's."""
+    private: tuple[LabelledItem, ...] = ()
+    """Private documents, labelled by their role. Given only if private context is allowed."""
     withheld: tuple[str, ...] = ()
     """Ids that must not be in the block, in any section."""
     wishes: tuple[WishItem, ...] = ()
-    standing: tuple[StandingItem, ...] = ()
+    standing: tuple[LabelledItem, ...] = ()
+    """States to go on from: the conversation's work, its summary, capsules."""
     has_work: bool = False
     """True if the block says how far work has come, so that the rule about that is needed."""
     facts: tuple[StandingFact, ...] = ()
     skills: tuple[StandingSkill, ...] = ()
-    agent_skills: tuple[HostHint, ...] = ()
-    agent_tools: tuple[HostHint, ...] = ()
+    agent_skills: tuple[LabelledItem, ...] = ()
+    """Skills in the host's directories."""
+    agent_tools: tuple[LabelledItem, ...] = ()
+    """Tools with experience."""
     recent: tuple[RecentMessage, ...] = ()
     recalled: tuple[RecalledItem, ...] = ()
     recall_note: str = ""
@@ -203,9 +204,8 @@ def _fill_all(
     share = {name: room * percent // 100 for name, percent in SHARES_PERCENT.items()}
     withheld = frozenset(inputs.withheld)
     first: list[Filled] = []
-    private = [_private_line(item) for item in inputs.private]
-    for name, lines in ((SectionName.SUBJECT, map(_mount_line, inputs.mount)), (SectionName.PRIVATE, private)):
-        told = _open(lines, withheld)
+    for name, items in ((SectionName.SUBJECT, inputs.mount), (SectionName.PRIVATE, inputs.private)):
+        told = _open(map(_labelled_line, items), withheld)
         if told:
             is_ruled = name is not SectionName.PRIVATE or SectionName.DISCLOSURE in rules
             first.append(fill(name, told, room=share[name] if is_ruled else 0))
@@ -220,9 +220,9 @@ def _fill_all(
     beside: list[Filled] = []
     for name, lines in (
         (SectionName.WISHES, map(_wish_line, inputs.wishes)),
-        (SectionName.CONTINUITY, map(_standing_line, inputs.standing)),
-        (SectionName.AGENT_SKILLS, map(_hint_line, inputs.agent_skills)),
-        (SectionName.AGENT_TOOLS, map(_hint_line, inputs.agent_tools)),
+        (SectionName.CONTINUITY, map(_labelled_line, inputs.standing)),
+        (SectionName.AGENT_SKILLS, map(_labelled_line, inputs.agent_skills)),
+        (SectionName.AGENT_TOOLS, map(_labelled_line, inputs.agent_tools)),
     ):
         told = _open(lines, withheld)
         if told:
@@ -300,24 +300,12 @@ def _skill_line(skill: StandingSkill) -> Line:
     return line_of(skill.id, (), f"{skill.title}: {skill.summary}" if skill.summary else skill.title)
 
 
-def _hint_line(hint: HostHint) -> Line:
-    return line_of(hint.id, (label_of(hint.label),), hint.text)
-
-
-def _mount_line(line: MountLine) -> Line:
-    return line_of(line.id, (label_of(line.label),), line.text)
-
-
-def _private_line(item: PrivateItem) -> Line:
-    return line_of(item.id, (item.role,), item.text)
+def _labelled_line(item: LabelledItem) -> Line:
+    return line_of(item.id, (label_of(item.label),), item.text)
 
 
 def _wish_line(wish: WishItem) -> Line:
     return line_of(wish.id, (minute(wish.at), label_of(wish.speaker or transcript.Role.USER.value)), wish.text)
-
-
-def _standing_line(item: StandingItem) -> Line:
-    return line_of(item.id, (label_of(item.label),), item.text)
 
 
 def _recent_line(message: RecentMessage) -> Line:

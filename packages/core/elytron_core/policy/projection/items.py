@@ -29,32 +29,16 @@ class StandingSkill(Value):
     summary: str
 
 
-class HostHint(Value):
-    """Something of the host's that memory points to: a skill in its directories, a tool with experience."""
+class LabelledItem(Value):
+    """A text with a label: of the subject, a private document, the state of work, or a hint of the host's."""
 
     id: str
     label: str
-    text: str
-
-
-class MountLine(Value):
-    """One thing that is kept of the subject that speaks; `id` is the subject's."""
-
-    id: str
-    label: str
-    text: str
-
-
-class PrivateItem(Value):
-    """A private document, shown only if private context is allowed."""
-
-    id: str
-    role: str
     text: str
 
 
 class WishItem(Value):
-    """A wish that is to hold: the sentences of one message that say so."""
+    """A wish that is to hold: the sentences of one message that say so, in its words."""
 
     id: str
     text: str
@@ -62,14 +46,6 @@ class WishItem(Value):
     """True if the message says nothing else, so that it is not recalled again."""
     speaker: str | None = None
     at: Instant | None = None
-
-
-class StandingItem(Value):
-    """A state to go on from: the conversation's work, its summary, a capsule."""
-
-    id: str
-    label: str
-    text: str
 
 
 class RecentMessage(Value):

@@ -1,9 +1,17 @@
 """Conditions of a filter on metadata, and the check whether they hold."""
 
-from collections.abc import Mapping
-from typing import assert_never
+from collections.abc import Callable, Mapping
+from operator import ge, gt, le, lt
+from typing import Final, assert_never
 
 from elytron_core.contracts.conditions import Comparison, Condition, Scalar, Where
+
+_ORDERS: Final[Mapping[Comparison, Callable[[int, int], bool]]] = {
+    Comparison.GT: gt,
+    Comparison.GTE: ge,
+    Comparison.LT: lt,
+    Comparison.LTE: le,
+}
 
 
 def hold(where: Where, fields: Mapping[str, Scalar], /) -> bool:
@@ -44,23 +52,10 @@ def _are_equal(value: Scalar, other: Scalar) -> bool:
 
 def _is_ordered(value: Scalar, comparison: Comparison, other: Scalar) -> bool:
     if isinstance(value, str) and isinstance(other, str):
-        return _order((value > other) - (value < other), comparison)
+        return _ORDERS[comparison]((value > other) - (value < other), 0)
     if isinstance(value, int | float) and isinstance(other, int | float) and _kind(value) is _kind(other) is float:
-        return _order((value > other) - (value < other), comparison)
+        return _ORDERS[comparison]((value > other) - (value < other), 0)
     return False
-
-
-def _order(sign: int, comparison: Comparison) -> bool:
-    """Return whether `sign`, 1 for greater and -1 for less, is what `comparison` wants."""
-    match comparison:
-        case Comparison.GT:
-            return sign > 0
-        case Comparison.GTE:
-            return sign >= 0
-        case Comparison.LT:
-            return sign < 0
-        case _:
-            return sign <= 0
 
 
 def _kind(value: Scalar) -> type:

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from elytron_core.clock import Instant
 from elytron_core.policy.query.question_label import QuestionLabel
-from elytron_core.policy.query.summary_requests import without_asking
 from elytron_core.policy.temporal.event_anchors import Anchor, anchor_in
 from elytron_core.policy.temporal.time_ranges import Span, spans_in, without_relative
 from elytron_core.text.features import Trait
@@ -78,6 +77,12 @@ _NAMED = _Opening(
     re.compile("谁|哪里|哪儿|什么名字"),
 )
 _NO_WORD: Final = " ?!.,:;？！。，"
+_ASIDE_SIGNS: Final = (
+    "order", "sequence", "step", "over time", " our ", "told", "tell", "mention", "sai", "say", "brought", "bring",
+    "discuss", "talk", "spoke", "first", "from ", "one after", "chronolog", "whole", "full", "entire", "complete",
+    "everything", "all ", "know", "stage", "phase", "milestone", "event",
+)  # fmt: skip
+"""A text without these has no aside that asks for an account."""
 _PHRASES: Final = table("questions")
 
 
@@ -116,6 +121,16 @@ def _heeded(owner: Owner, /, *, is_request: bool) -> Trait:
     if is_request:
         return Trait.STANDING
     return Trait.OCCASIONAL if owner is Owner.USER else Trait.NOTHING
+
+
+def without_asking(text: str, lowered: str, /) -> str:
+    """Return `text`, which is `lowered` in small letters, without the words that ask for an account.
+
+    Such words ("walk me through", "what I said about", "in which order") are no words of what was said, and would find
+    messages that have them by chance.
+    """
+    text = _PHRASES["opening"].sub(" ", text)
+    return _PHRASES["aside"].sub(" ", text) if any(sign in lowered for sign in _ASIDE_SIGNS) else text
 
 
 def _looked_for(text: str, lowered: str) -> str:

@@ -220,13 +220,6 @@ def read(query: FactQuery, /, *, grounding_share: float) -> Asked:
     return Asked(text, signs, phrase, grams, similarity.grams_of(grams), grounding, dates.named_in(query.text))
 
 
-def alike(asked: Asked, texts: Sequence[str], /, *, most: float, floor: float, reach: int) -> float:
-    """Return the points, at most `most`, for the likeness by trigrams of the query and the likest of `texts`."""
-    near = [similarity.trigrams(text) for text in texts if len(text) <= reach * len(asked.text)]
-    best = max((similarity.likeness(asked.grams, grams) for grams in near), default=0.0)
-    return most * best if best >= floor else 0.0
-
-
 def score_facts(facts: Sequence[Told], query: FactQuery, *, weights: FactWeights = STANDARD) -> list[ScoredFact]:
     """Return the facts that match, in the order given; of the slot that `kind:topic` names; or all if none matches."""
     slot = _slot_named(query.text)
@@ -328,7 +321,7 @@ def _matching(said: Told, comparison: _Comparison) -> tuple[float, ...]:
 
 
 def _trigram(said: Told, asked: Asked, weights: FactWeights, *, longest: int) -> float:
-    """Return the points for likeness, as `alike` gives them."""
+    """Return the points for the likeness by trigrams of the query and the topic or content, whichever is likest."""
     floor, best = weights.trigram_floor, 0.0
     if len(said.topic) <= longest and similarity.likeness_at_most(asked.marks, said.topic_grams) >= floor:
         best = similarity.likeness_to(asked.grams, said.topic, said.topic_grams.size)

@@ -12,7 +12,7 @@ from elytron_core.ids import SkillId
 from elytron_core.model import Value
 from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.knowledge.procedural import Skill, SkillState
-from elytron_core.policy.ranking.facts import Asked, FactQuery, alike, by_age, read
+from elytron_core.policy.ranking.facts import Asked, FactQuery, by_age, read
 from elytron_core.policy.skills import quality
 from elytron_core.text import similarity
 
@@ -129,15 +129,22 @@ def _matching(skill: Skill, asked: Asked, weights: SkillWeights) -> dict[str, fl
     return {
         "topic_exact": weights.topic_exact * (bool(topic) and topic == asked.text),
         "title_contains": weights.title_contains * similarity.mentions(title, asked.text),
-        "terms": sum(
-            share * max((points for text, points in places if similarity.has_any(text, signs)), default=0)
-            for signs, share in asked.terms
-        ),
-        "trigram": alike(
-            asked,
-            (topic, title),
-            most=weights.trigram_max,
-            floor=weights.trigram_floor,
-            reach=weights.trigram_reach,
-        ),
+        "terms": term_points(asked, places),
+        "trigram": alike(asked, (topic, title), weights),
     }
+
+
+def term_points(asked: Asked, places: Sequence[tuple[str, float]], /) -> float:
+    """Return the points for the terms of a query, each in its best place; a place is a padded text and its points."""
+    return sum(
+        share * max((points for text, points in places if similarity.has_any(text, signs)), default=0)
+        for signs, share in asked.terms
+    )
+
+
+def alike(asked: Asked, texts: Sequence[str], weights: SkillWeights, /) -> float:
+    """Return the points for the likeness by trigrams of the query and the likest of `texts`."""
+    reach = weights.trigram_reach * len(asked.text)
+    near = [similarity.trigrams(text) for text in texts if len(text) <= reach]
+    best = max((similarity.likeness(asked.grams, grams) for grams in near), default=0.0)
+    return weights.trigram_max * best if best >= weights.trigram_floor else 0.0

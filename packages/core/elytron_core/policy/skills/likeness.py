@@ -94,16 +94,18 @@ class Looks:
                 yield name
 
 
-def similarity(one: Look, other: Look, /, *, points: LikenessPoints = LIKENESS) -> float:
+def similarity(one: Look, other: Look, /) -> float:
     """Return the points of two skills' likeness, 0 to 32; if they cannot reach a duplicate's points, less is counted.
 
     Long texts are compared last, and only if they can still decide.
     """
-    found = points.topic * (one.topic == other.topic) + points.title * _alike(one.title, other.title, points.floor)
-    found += points.summary * _alike(one.summary, other.summary, points.floor)
-    if found + points.procedure < DUPLICATE:
+    found = LIKENESS.topic * (one.topic == other.topic) + LIKENESS.title * _alike(
+        one.title, other.title, LIKENESS.floor
+    )
+    found += LIKENESS.summary * _alike(one.summary, other.summary, LIKENESS.floor)
+    if found + LIKENESS.procedure < DUPLICATE:
         return found
-    return found + points.procedure * _alike(one.procedure, other.procedure, points.floor)
+    return found + LIKENESS.procedure * _alike(one.procedure, other.procedure, LIKENESS.floor)
 
 
 def is_duplicate(one: Look, other: Look, /) -> bool:

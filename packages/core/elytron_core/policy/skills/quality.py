@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, assert_never
 
 from elytron_core import limits
-from elytron_core.clock import Instant
+from elytron_core.clock import DAY_MS, Instant
 from elytron_core.model import Value
 from elytron_core.planes.knowledge.procedural import (
     LineageNode,
@@ -22,7 +22,6 @@ from elytron_core.planes.knowledge.procedural import (
     StrategyChange,
     StrategyDiff,
 )
-from elytron_core.policy.temporal.freshness import DAY_MS
 from elytron_core.text import similarity
 
 QUALITY_MAX: Final = 100
@@ -55,18 +54,18 @@ class QualityPoints(Value):
 POINTS: Final = QualityPoints()
 
 
-def quality(skill: Skill, /, *, points: QualityPoints = POINTS) -> int:
+def quality(skill: Skill, /) -> int:
     """Return what `skill` is worth, 0 to 100."""
     worth = (
-        points.base
-        + points.summary * (not similarity.is_blank(skill.summary))
-        + points.citation * min(len(skill.citations), points.citations_counted)
-        + points.use * min(skill.use_count, points.uses_counted)
-        + points.validated * min(skill.validated_count, points.validated_counted)
-        + points.several_lines * (len(skill.procedure.split("\n")) > 1)
-        + points.chat * (skill.source_chat_id is not None)
-        + points.mismatch * min(skill.mismatch_count, points.mismatches_counted)
-        + points.pending * skill.revision_pending
+        POINTS.base
+        + POINTS.summary * (not similarity.is_blank(skill.summary))
+        + POINTS.citation * min(len(skill.citations), POINTS.citations_counted)
+        + POINTS.use * min(skill.use_count, POINTS.uses_counted)
+        + POINTS.validated * min(skill.validated_count, POINTS.validated_counted)
+        + POINTS.several_lines * (len(skill.procedure.split("\n")) > 1)
+        + POINTS.chat * (skill.source_chat_id is not None)
+        + POINTS.mismatch * min(skill.mismatch_count, POINTS.mismatches_counted)
+        + POINTS.pending * skill.revision_pending
     )
     return max(0, min(worth, QUALITY_MAX))
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from elytron_core import limits
-from elytron_core.clock import Instant
+from elytron_core.clock import DAY_MS, Instant
 from elytron_core.policy.temporal.time_ranges import Span
 
 
@@ -32,8 +32,7 @@ class Anchor(NamedTuple):
 
 LEAST_COVERED: Final = 0.5
 """If no message holds this share of an anchor's words, its time is unknown."""
-_DAY_MS: Final = 86_400_000
-_REACH_MS: Final = 90 * _DAY_MS
+_REACH_MS: Final = 90 * DAY_MS
 _TALK_MS: Final = 8 * 3_600_000
 """Messages up to this much earlier or later belong to the talk about the anchor."""
 _WORTH: Final = 0.5
@@ -80,4 +79,4 @@ def _away(count: str | None, unit: str | None) -> int:
     if count is None or unit is None:
         return 0
     many = int(count) if count.isdigit() else _COUNTS.get(count.lower(), 1)
-    return min(many, _MOST_AWAY) * _DAYS_OF[unit.lower()] * _DAY_MS * 3 // 2
+    return min(many, _MOST_AWAY) * _DAYS_OF[unit.lower()] * DAY_MS * 3 // 2

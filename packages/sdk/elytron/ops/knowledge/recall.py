@@ -23,7 +23,6 @@ from elytron_core.contracts.knowledge.recall import (
 from elytron_core.contracts.scope_fields import Clip, ClipReason
 from elytron_core.model import Vouched
 from elytron_core.policy.ranking import answer_score
-from elytron_core.rounding import six
 from elytron_core.text.token_estimate import estimate_tokens
 
 _REPORTS = Vouched(MemoryRecallReport, *MemoryRecallReport.model_fields)
@@ -72,7 +71,7 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
             )
         ),
         next_cursor=cursor_of(request, shown, gathered.sequence) if has_more else None,
-        cut=six(gathered.scores[len(shown)]) if has_more else None,
+        cut=round(gathered.scores[len(shown)], 6) if has_more else None,
         rerank=rerank,
         why_not=await absences(ctx, scope, request, order=gathered.order, page=page, shown=hits, offset=offset),
         agent_skill_hits=beside.agent_skills,
