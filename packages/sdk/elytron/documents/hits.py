@@ -33,7 +33,7 @@ def turn_hit(
         id=transcript.message_id(turn_id, part),
         plane=Plane.TRANSCRIPT,
         text=message.text,
-        score=round(score, 6),
+        score=round(float(score), 6),
         at=transcript.said_at(turn, message),
         speaker=message.speaker,
         role=message.role,
@@ -64,7 +64,7 @@ def cited(hit: RecallHit, space: SpaceId, /) -> RecallHit:
 
 def scored(hit: RecallHit, /, *, score: float, signals: dict[str, float]) -> RecallHit:
     """Return the hit that `turn_hit` made, with its score and what spoke for it."""
-    return _TURN_HITS.again(hit, score=round(score, 6), metadata=dict(hit.metadata), signals=signals)
+    return _TURN_HITS.again(hit, score=round(float(score), 6), metadata=dict(hit.metadata), signals=signals)
 
 
 def fact_hit(
@@ -81,7 +81,7 @@ def fact_hit(
         id=fact.id,
         plane=Plane.LONG_TERM,
         text=fact.content,
-        score=round(score, 6),
+        score=round(float(score), 6),
         at=fact.observed_at,
         title=fact.topic,
         kind=fact.kind,
