@@ -95,7 +95,7 @@ class ProjectionInputs(Value):
     room_percent: int = 100
     """Share of the budget that the host's own room leaves; the smaller of this and the pressure's share counts."""
     mount: tuple[LabelledItem, ...] = ()
-    """What is kept of the subject that speaks; the ids are the subject's."""
+    """Texts about the subject that speaks; their ids are the subject's."""
     private: tuple[LabelledItem, ...] = ()
     """Private documents, labelled by their role. Given only if private context is allowed."""
     withheld: tuple[str, ...] = ()
