@@ -17,6 +17,7 @@ from elytron_core.policy.skills import front_matter
 from elytron_core.policy.temporal import dates, event_anchors
 from elytron_core.policy.tools import experience
 from elytron_core.text import features, similarity
+from elytron_core.text.analyser import Analyser
 
 SIZE = 4_000
 FACTOR = 8
@@ -42,7 +43,8 @@ RULES: dict[str, Callable[[str], object]] = {
     "is_raw": procedure_checks.is_raw,
     "normalise": similarity.normalise,
     "kept_words": experience.kept_words,
-    "telling": features.read,
+    "traits": features.read,
+    "terms": lambda text: Analyser().terms(text),
     "skill_file": front_matter.read,
     "anchor_in": lambda text: event_anchors.anchor_in(text, text.lower()),
     "without_asking": lambda text: question.without_asking(text, text.lower()),
@@ -68,6 +70,14 @@ PARTS = (
     "\n",
     " ",
     "1",
+    "1-",
+    "1,",
+    "a.",
+    "a@b.",
+    "a_",
+    "x'",
+    "é1:",
+    "\u0301",
     "。",
 )
 

@@ -1,4 +1,4 @@
-"""What the analyser makes of texts."""
+"""Terms that the analyser makes of texts."""
 
 import pytest
 from hypothesis import given
@@ -41,7 +41,7 @@ def test_a_long_text_is_taken_apart_in_many_steps(piece: str) -> None:
 
 
 @given(text=ANY_TEXT)
-def test_a_text_asked_as_it_was_told_finds_itself(text: str) -> None:
+def test_a_text_asked_as_it_was_stored_finds_itself(text: str) -> None:
     analyser = Analyser()
     asked = analyser.query_terms(text)
 
@@ -89,9 +89,7 @@ def test_a_text_asked_as_it_was_told_finds_itself(text: str) -> None:
     ],
 )
 def test_a_text_becomes_these_terms(analyser: Analyser, text: str, terms: list[str]) -> None:
-    expected = [term.replace("snake_case_name", "snake_case_name") for term in terms]
-
-    assert analyser.terms(text) == expected
+    assert analyser.terms(text) == terms
 
 
 @pytest.mark.parametrize(
@@ -130,8 +128,8 @@ def test_a_long_query_keeps_its_first_terms(analyser: Analyser) -> None:
 @pytest.mark.parametrize(
     "pattern", ["a", "a+", "a.", "1-", "1,", "@", "a@b.", "://", "é1:", "我", "x'", "a_", "ก", "\u0301"]
 )
-def test_a_text_of_a_hundred_thousand_characters_is_analysed(analyser: Analyser, pattern: str) -> None:
-    text = pattern * (100_000 // len(pattern))
+def test_a_long_token_gives_short_terms(analyser: Analyser, pattern: str) -> None:
+    text = pattern * (2_000 // len(pattern))
 
     assert all(len(term) <= 64 for term in analyser.terms(text))
 

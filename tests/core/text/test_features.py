@@ -1,4 +1,4 @@
-"""What kind of things a text tells."""
+"""Traits of texts."""
 
 import pytest
 from hypothesis import given
@@ -38,13 +38,13 @@ def test_traits_are_read_from_words_and_shapes(text: str, traits: Trait) -> None
     assert read(text).traits == traits
 
 
-def test_who_tells_of_himself_and_of_times_tells_more_than_who_replies() -> None:
+def test_a_text_about_oneself_and_times_states_more_than_a_reply() -> None:
     tells = read("I went to Lisbon with my sister in 2019 and we loved it")
     replies = read("Wow, that sounds great! How was your trip?")
     assert tells.told > 0 > replies.told
 
 
-def test_a_long_text_tells_its_share_only() -> None:
+def test_a_long_text_counts_in_proportion() -> None:
     text = "I met my friend yesterday. " * 100
     assert read(text).told == pytest.approx(read(text[:FULL_CHARS]).told * FULL_CHARS / len(text), abs=0.01)
 

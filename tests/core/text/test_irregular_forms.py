@@ -16,5 +16,5 @@ def test_a_form_is_the_same_term_as_its_word(form: str, word: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["found", "saw", "left", "rose", "leaves"])
-def test_what_is_a_word_of_its_own_stands_for_itself(word: str) -> None:
+def test_a_form_that_is_a_word_of_its_own_is_kept(word: str) -> None:
     assert word not in BASES

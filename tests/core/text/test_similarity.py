@@ -1,4 +1,4 @@
-"""How texts are compared."""
+"""Comparison of texts."""
 
 import pytest
 from hypothesis import given
@@ -94,9 +94,7 @@ WORDS = st.text("abc é茶", max_size=30).map(similarity.normalise)
 
 
 @given(WORDS, WORDS)
-def test_likeness_is_told_without_the_trigrams_of_the_other_text_and_never_more_than_can_be(
-    one: str, other: str
-) -> None:
+def test_likeness_needs_no_trigrams_of_the_other_text_and_keeps_to_its_bound(one: str, other: str) -> None:
     grams, others = similarity.trigrams(one), similarity.trigrams(other)
     alike = similarity.likeness(grams, others)
     assert similarity.likeness_to(grams, similarity.padded(other), len(others)) == alike

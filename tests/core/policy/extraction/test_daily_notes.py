@@ -1,4 +1,4 @@
-"""Notes of days: which days are read, and what of them is told."""
+"""Notes of days: the days that are read, and the sentences that are noted."""
 
 import pytest
 
@@ -14,7 +14,7 @@ TELLING = "I met Ada in 2019."
 
 
 def turns(*told: tuple[int, str], **more: object) -> list[tuple[transcript.TurnId, transcript.Turn]]:
-    """Return turns of so many days ago."""
+    """Return the turns that were said some days ago."""
     return [
         (
             transcript.turn_id(TAG, number),
@@ -62,7 +62,7 @@ def test_no_host_can_hold_up_the_notes_with_a_time_to_come() -> None:
         (TELLING, {"forgotten": {0: NOW}}),
     ],
 )
-def test_what_tells_nothing_or_may_not_be_told_leaves_no_note(text: str, more: dict[str, object]) -> None:
+def test_a_day_without_noteworthy_or_recallable_sentences_has_no_note(text: str, more: dict[str, object]) -> None:
     assert daily_notes.drawn(turns((9, text), **more), NOW, is_cut=False) == ((), 1)
 
 

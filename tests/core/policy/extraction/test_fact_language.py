@@ -25,7 +25,7 @@ topic = "residence"
 content = "{who} lives in {x}"
 """
 MOST_S = 1.0
-"""CPU time. A bounded form takes a hundredth of it at the most; one with an open repetition takes hours."""
+"""CPU time. A bounded form takes at most a hundredth of it; one with an open repetition takes hours."""
 
 
 def reader(text: str) -> FactReader:

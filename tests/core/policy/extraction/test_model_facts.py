@@ -1,4 +1,4 @@
-"""Which turns may be read, and what a model's answer may propose."""
+"""Facts from a model: the turns that may be read, and the items that an answer may propose."""
 
 import json
 
@@ -64,7 +64,7 @@ def test_a_turn_of_two_sides_that_a_user_began_may_be_read() -> None:
         ({"forgotten": {0: AT}}, Gate.NOT_RECALLABLE),
     ],
 )
-def test_what_nobody_said_here_himself_is_not_read(changes: dict[str, object], gate: Gate) -> None:
+def test_a_turn_that_no_user_said_in_person_is_not_read(changes: dict[str, object], gate: Gate) -> None:
     assert model_facts.gate_for_rules(turn(**changes)) is gate
     assert model_facts.gate_for_model(turn(**changes), is_pressed=False) is gate
 
@@ -78,7 +78,7 @@ def test_a_model_reads_no_turn_of_one_side_and_none_under_pressure() -> None:
     assert model_facts.gate_for_model(turn(), is_pressed=True) is Gate.PRESSURE
 
 
-def test_what_a_user_quotes_from_elsewhere_is_not_his_word() -> None:
+def test_what_a_user_quotes_from_elsewhere_is_not_the_users_word() -> None:
     pasted = Message(text="I live in Rome.", authority=EvidenceAuthority.EXTERNAL_CONTENT)
     assert model_facts.user_parts(turn(pasted, ASKED)) == (1,)
 
@@ -173,7 +173,7 @@ def test_a_schema_demands_every_field_and_no_other() -> None:
         ("nothing", "nothing"),
     ],
 )
-def test_an_answer_is_read_without_what_stands_around_it(text: str, bare: str) -> None:
+def test_an_answer_is_read_without_the_text_around_it(text: str, bare: str) -> None:
     assert structured_output.bare(text) == bare
 
 

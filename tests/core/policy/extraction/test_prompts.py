@@ -1,4 +1,4 @@
-"""What a model is shown of a turn."""
+"""Prompts: the part of a turn that a model is shown."""
 
 from elytron_core.clock import Instant
 from elytron_core.planes.conversation.transcript import Message, Role, Turn

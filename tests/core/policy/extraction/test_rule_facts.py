@@ -1,4 +1,4 @@
-"""What rules read from a user's words: few facts, and none that he did not state."""
+"""Facts by rules: few, and none that the user did not state."""
 
 import json
 from pathlib import Path
@@ -52,16 +52,16 @@ def test_what_no_longer_holds_is_proposed_for_deletion() -> None:
 
 
 @pytest.mark.parametrize("text", ["i'm vegan", "hi, i’m vegan and i live in Lisbon", "i am vegan."])
-def test_who_writes_himself_small_is_heard(text: str) -> None:
+def test_a_small_i_is_read(text: str) -> None:
     assert glean(text)[0].content == glean("I'm vegan")[0].content
 
 
 @pytest.mark.parametrize("text", ["appendix i is vegan", "i = vegan", "for i in vegan: pass", "iq-i am vegan"])
-def test_a_small_letter_alone_is_nobody(text: str) -> None:
+def test_a_small_letter_alone_is_no_person(text: str) -> None:
     assert glean(text) == ()
 
 
-def test_of_one_topic_the_last_word_stands() -> None:
+def test_of_one_topic_the_last_word_is_kept() -> None:
     facts = glean("I live in Lisbon. We moved to Porto last year.")
     assert [fact.content for fact in facts] == ["The user lives in Porto"]
 

@@ -1,4 +1,4 @@
-"""What people said is to hold, and what they took back."""
+"""Wishes that people said are to hold, and that they took back."""
 
 from collections.abc import Iterable
 
@@ -32,7 +32,7 @@ def wishes(*texts: str) -> list[str]:
         ("我对花生过敏。", "请不要推荐海鲜。"),
     ],
 )
-def test_what_nobody_took_back_stands_the_last_word_first(texts: tuple[str, ...]) -> None:
+def test_wishes_that_were_not_taken_back_are_kept_the_last_word_first(texts: tuple[str, ...]) -> None:
     assert wishes(*texts) == list(reversed(texts))
 
 
@@ -69,7 +69,7 @@ def test_what_was_taken_back_is_out(texts: tuple[str, ...], held: list[str]) -> 
         ("I prefer window seats on trains.", "I prefer window seats on trains and planes."),
     ],
 )
-def test_of_one_matter_the_last_word_stands(first: str, last: str) -> None:
+def test_of_one_matter_the_last_word_is_kept(first: str, last: str) -> None:
     assert wishes(first, "How was your day?", last) == [last]
 
 

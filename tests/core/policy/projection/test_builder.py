@@ -29,10 +29,9 @@ HEADER = len(builder.POLICY)
 FENCE = len(f"\n<memory-{MARK}>\n</memory-{MARK}>")
 
 
-def fact(
-    name: str = "f1", content: str = "Mina drinks green tea", topic: str = "tea", at: Instant | None = AT
-) -> StandingFact:
-    return StandingFact(id=name, kind=long_term.Kind.PREFERENCE, topic=topic, content=content, at=at)
+def fact(name: str = "f1", content: str = "Mina drinks green tea", **fields: object) -> StandingFact:
+    given = {"kind": long_term.Kind.PREFERENCE, "topic": "tea", "at": AT, **fields}
+    return StandingFact.model_validate({"id": name, "content": content, **given})
 
 
 def skill(
@@ -41,12 +40,13 @@ def skill(
     return StandingSkill(id=name, title=title, summary=summary)
 
 
-def message(name: str = "m1", text: str = "Shall we swim on Sunday?", speaker: str | None = "Mina") -> RecentMessage:
-    return RecentMessage(id=name, role=USER, text=text, speaker=speaker, at=AT)
+def message(name: str = "m1", text: str = "Shall we swim on Sunday?", **fields: object) -> RecentMessage:
+    return RecentMessage.model_validate({"id": name, "role": USER, "text": text, "speaker": "Mina", "at": AT, **fields})
 
 
-def recalled(name: str = "r1", text: str = "Biscuit ate a glove", speaker: str | None = "Tomas") -> RecalledItem:
-    return RecalledItem(id=name, plane=Plane.TRANSCRIPT, text=text, speaker=speaker, at=AT, score=0.5)
+def recalled(name: str = "r1", text: str = "Biscuit ate a glove", **fields: object) -> RecalledItem:
+    given = {"plane": Plane.TRANSCRIPT, "speaker": "Tomas", "at": AT, **fields}
+    return RecalledItem.model_validate({"id": name, "text": text, **given})
 
 
 def full(max_chars: int = 4_000, pressure: Pressure = Pressure.NORMAL) -> ProjectionInputs:
@@ -125,7 +125,7 @@ def test_nothing_is_clipped_to_a_fragment(inputs: ProjectionInputs) -> None:
     for line in build(inputs).block.splitlines():
         text = re.sub(r"^- (\[[^\]]*\] )?", "", line)
         if line.startswith("- ") and text.endswith("…") and len(text) < sections.ITEM_CHARS_MIN:
-            # Short and with an ellipsis: it stood so in what was given.
+            # Short and with an ellipsis: the text given was so.
             assert any("…" in given for given in texts_of(inputs))
 
 
@@ -136,14 +136,14 @@ def texts_of(inputs: ProjectionInputs) -> list[str]:
 
 
 @given(INPUTS, INPUTS)
-def test_the_stable_part_is_the_same_whatever_is_recalled(inputs: ProjectionInputs, other: ProjectionInputs) -> None:
+def test_the_stable_part_does_not_depend_on_what_is_recalled(inputs: ProjectionInputs, other: ProjectionInputs) -> None:
     changed = inputs.model_copy(update={"recent": other.recent, "recalled": other.recalled})
     one, two = build(inputs), build(changed, mark="0")
     if one.block and two.block:
         assert one.block[: one.stable_chars] == two.block[: two.stable_chars]
 
 
-def test_the_sections_stand_in_order_inside_and_outside_the_fence() -> None:
+def test_the_sections_are_in_order_inside_and_outside_the_fence() -> None:
     made = build(full())
     assert made.block == "\n".join(
         (
@@ -224,7 +224,7 @@ def test_a_memory_that_says_nothing_is_not_shown() -> None:
     assert (made.block, made.miss_reason) == ("", MissReason.NOTHING_RELEVANT)
 
 
-def test_what_stands_above_is_not_recalled_again() -> None:
+def test_what_is_shown_above_is_not_recalled_again() -> None:
     made = build(
         ProjectionInputs(
             max_chars=4_000,
@@ -306,7 +306,7 @@ def test_ordinary_angle_brackets_and_joined_emoji_stay() -> None:
     assert sections.escape(text) == text
 
 
-def test_a_long_memory_is_clipped_whatever_the_room() -> None:
+def test_a_long_memory_is_clipped_in_any_room() -> None:
     made = build(ProjectionInputs(max_chars=100_000, recalled=(recalled(text="a" * 5_000),)))
     assert made.block.splitlines()[-2] == f"- [2025-03-02 14:05 Tomas] {'a' * (sections.ITEM_CHARS_MAX - 1)}…"
     assert made.truncated
@@ -368,7 +368,7 @@ def test_recall_and_messages_share_a_short_room() -> None:
     assert len(section(made, SectionName.RECALLED).included) > len(section(made, SectionName.RECENT).included) > 4
 
 
-def test_what_is_to_hold_stands_first_inside_the_fence_and_is_recalled_again_only_where_more_was_said() -> None:
+def test_wishes_come_first_inside_the_fence_and_are_recalled_again_only_if_more_was_said() -> None:
     wishes = (
         WishItem(id="r1", text="Never suggest pork.", speaker="Mina", at=AT),
         WishItem(id="r2", text="I prefer aisle seats.", is_whole=False, at=AT),

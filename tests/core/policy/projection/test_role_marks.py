@@ -1,4 +1,4 @@
-"""No text in a block holds a mark of a model's own, whatever family the model is of."""
+"""No text in a block holds a mark of any family of models."""
 
 import pytest
 

@@ -10,7 +10,7 @@ TEXT = "First of all. " + "a" * 300 + ". Then <\nmemory-like ![x] things. " + "b
 PARTS = ((0, 14), (316, 346), (648, len(TEXT)))
 
 
-def test_a_long_message_is_shown_in_parts_with_marks_where_something_is_left_out() -> None:
+def test_a_long_message_is_shown_in_parts_with_marks_between_them() -> None:
     line = line_of("m", ("Mina",), TEXT, parts=PARTS)
     assert line.text.startswith("First of all. \u2026 Then ")
     assert line.text.count("\u2026") == 2

@@ -1,4 +1,4 @@
-"""What a question wants, read from its words."""
+"""Reading of a question: what it wants, by its words."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_several_answers_are_names_and_what_was_said(text: str, *, several: bool
     assert (Trait.NAME | Trait.QUOTE in question.fits) is several
 
 
-def test_what_is_told_again_has_several_pieces() -> None:
+def test_an_account_has_several_pieces() -> None:
     question = read("tea", NOW, {QuestionLabel.RETELLING})
     assert (question.retells, question.wants_several) == (True, True)
 
@@ -81,7 +81,7 @@ def test_which_of_several_answers_over_time_is_asked_for(
         ("Where does Ada live?", False),
     ],
 )
-def test_who_asks_for_a_guess_is_told_apart(text: str, *, guesses: bool) -> None:
+def test_a_question_for_a_guess_is_recognised(text: str, *, guesses: bool) -> None:
     assert read(text, NOW).wants_guess is guesses
 
 
@@ -110,3 +110,49 @@ def test_a_request_for_something_made_or_advised_heeds_what_holds(text: str, hee
 
 def test_words_of_the_assistant_heed_nothing() -> None:
     assert read("What was your advice for the ferry?", NOW, {QuestionLabel.ASSISTANT}).heeds == Trait.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("text", "looked_for"),
+    [
+        ("Can you summarise what I told you about Leif?", "Leif?"),
+        ("Walk me through how my tents changed over time.", "how my tents changed ."),
+        ("In which order did I mention the roof and the well?", "the roof and the well?"),
+        ("Please give me a short overview of the garden throughout our conversations.", "the garden ."),
+        ("Recap everything we've discussed about tea", "tea"),
+        ("List the tools in order", "the tools"),
+        ("Put the stages of the build into order, please", "the build , please"),
+        ("Tell me the whole story of my knee as you know it", "my knee"),
+        ("Everything about the trip to Malmö", "the trip to Malmö"),
+        ("What do you know about my diet?", "my diet?"),
+        ("Sum up the talks with the bank", "the talks with the bank"),
+        ("Who had the boat, one after the other?", "Who had the boat, ?"),
+        ("My jobs from the first to the last", "My jobs"),
+    ],
+)
+def test_words_that_ask_for_an_account_are_not_looked_for(text: str, looked_for: str) -> None:
+    assert " ".join(read(text, NOW).text.split()) == looked_for
+
+
+@pytest.mark.parametrize(
+    ("text", "looked_for"),
+    [
+        ("How many of us have I mentioned?", "How many of us ?"),
+        ("Did I say where the key is?", "where the key is?"),
+        ("Tell me about last spring", "last spring"),
+        ("Remind me of the plan", "of the plan"),
+        ("Who told the waiter?", "Who told the waiter?"),
+        ("Where is the order of the day?", "Where is the order of the day?"),
+        ("How did you know?", "How did you know?"),
+        ("What happened to the boat?", "What happened to the boat?"),
+        ("Is all on board?", "Is all on board?"),
+        ("sort keys by length", "sort keys by length"),
+    ],
+)
+def test_a_question_that_wants_no_account_keeps_its_words(text: str, looked_for: str) -> None:
+    assert " ".join(read(text, NOW).text.split()) == looked_for
+
+
+@pytest.mark.parametrize("text", ["Summarise", "Recap what I told you.", "In which order?"])
+def test_a_question_with_no_other_words_is_kept_whole(text: str) -> None:
+    assert read(text, NOW).text == text

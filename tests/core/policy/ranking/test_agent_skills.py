@@ -1,11 +1,9 @@
-"""Which of a host's agent skills fit a query."""
+"""Scoring of a host's agent skills against a query."""
 
-from elytron_core.clock import instant
+from tests.core.policy.ranking.test_facts import query
+
 from elytron_core.contracts.knowledge.skills import AgentSkillSummary
 from elytron_core.policy.ranking.agent_skills import score_agent_skills
-from elytron_core.policy.ranking.facts import FactQuery
-
-NOW = instant("2026-03-01T12:00:00Z")
 
 
 def agent_skill(name: str, description: str) -> AgentSkillSummary:
@@ -14,10 +12,6 @@ def agent_skill(name: str, description: str) -> AgentSkillSummary:
 
 PDF = agent_skill("pdf-forms", "Fill and merge PDF forms")
 TEA = agent_skill("tea", "Brew tea in a pot")
-
-
-def query(text: str, *terms: str) -> FactQuery:
-    return FactQuery(text=text, terms=terms, now=NOW)
 
 
 def test_name_and_description_are_matched() -> None:

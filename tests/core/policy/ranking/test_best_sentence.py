@@ -1,4 +1,4 @@
-"""What the nearest sentence of a long message says beside the whole."""
+"""The nearest sentence of a long message, compared with the whole."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def said(text: str, *, fits: Trait = Trait.NOTHING) -> Nearest | None:
     return nearest(sentences_of(text, ANALYSER.terms), RIDERS, fits)
 
 
-def test_words_that_stand_together_are_worth_all_and_scattered_ones_less() -> None:
+def test_words_in_one_sentence_are_worth_all_and_scattered_ones_less() -> None:
     together = said("The board is grey. Many riders complained. It rained.")
     apart = said("Many boards are grey. A rider complained. It rained.")
     assert together == Nearest(0.0, 1.0, together.told if together else 0.0)
@@ -22,7 +22,7 @@ def test_words_that_stand_together_are_worth_all_and_scattered_ones_less() -> No
     assert (apart.gain, apart.share) == (-0.25, 0.75)
 
 
-def test_a_word_that_stands_for_another_counts_its_share() -> None:
+def test_a_similar_word_counts_its_share() -> None:
     found = said("It rained. Cyclists complained.")
     assert found is not None
     assert (found.gain, found.share) == (0.0, pytest.approx(1.5 / 4))

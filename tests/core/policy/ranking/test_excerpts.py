@@ -1,4 +1,4 @@
-"""Which sentences of a long text are shown."""
+"""Excerpts of a long text: the sentences that are shown."""
 
 from elytron_core.policy.ranking.excerpts import passages_of, pieces_of
 
@@ -32,7 +32,7 @@ def test_without_a_term_in_it_the_beginning_is_shown() -> None:
     assert passages_of("x" * 500, ("zebra",), 60) == ((0, 60),)
 
 
-def test_chinese_sentences_are_told_apart() -> None:
+def test_chinese_sentences_are_separated() -> None:
     text = "今天天气很好。" * 30 + "药店六点关门。" + "我们去公园。" * 30
     assert any("药店六点关门。" in part for part in shown(text, ("药店",), 40))
 

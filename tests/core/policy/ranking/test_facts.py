@@ -176,7 +176,7 @@ def test_only_facts_that_match_are_returned() -> None:
     assert [item.match > 0 for item in scored] == [True, True]
 
 
-def test_where_nothing_matches_all_are_listed_by_worth() -> None:
+def test_if_nothing_matches_all_are_listed_by_worth() -> None:
     facts = [fact("old"), fact("sure", confidence=Confidence.HIGH), fact("new", observed_at=NOW)]
     scored = scored_of(facts, query("zebra crossing rules", "zebra", "cross"))
     assert ids(scored) == ["new", "sure", "old"]

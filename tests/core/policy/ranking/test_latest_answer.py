@@ -1,4 +1,4 @@
-"""Which message of several is the last word on a matter."""
+"""The last word of several messages on a matter."""
 
 import pytest
 

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.policy.ranking.test_facts import LONG_AGO, NOW, query
 
-from elytron_core.clock import Instant, instant
 from elytron_core.ids import SkillId
 from elytron_core.planes.knowledge.procedural import Skill, SkillState
 from elytron_core.policy.ranking.facts import FactQuery
@@ -15,8 +15,6 @@ from elytron_core.policy.ranking.skills import ScoredSkill, SkillWeights, score_
 from elytron_core.policy.skills.quality import quality
 from elytron_core.policy.temporal.freshness import DAY_MS
 
-NOW = instant("2025-06-30T12:00:00Z")
-LONG_AGO = Instant(NOW - 60 * DAY_MS)
 NO_LIKENESS = SkillWeights(trigram_max=0)
 
 
@@ -24,10 +22,6 @@ def skill(name: str = "s1", *, topic: str = "kettle", title: str = "Remove chalk
     texts = {"summary": "with vinegar", "procedure": "Boil it, then rinse.", "name": f"runtime_skill__{name}"}
     times = {"observed_at": LONG_AGO, "recorded_at": LONG_AGO, "updated_at": LONG_AGO}
     return Skill.model_validate({"id": SkillId(name), "topic": topic, "title": title, **texts, **times, **fields})
-
-
-def query(text: str, *terms: str, **fields: object) -> FactQuery:
-    return FactQuery.model_validate({"text": text, "terms": terms, "now": NOW, **fields})
 
 
 def ids(scored: list[ScoredSkill]) -> list[str]:
@@ -105,7 +99,7 @@ def test_a_skill_in_use_is_recalled(state: SkillState) -> None:
     assert ids(score_skills([skill(state=state)], query("kettle"))) == ["s1"]
 
 
-def test_a_skill_that_does_not_match_is_not_recalled_however_new() -> None:
+def test_a_new_skill_that_does_not_match_is_not_recalled() -> None:
     assert score_skills([skill(updated_at=NOW, citations=("t1",))], query("zebra crossings", "zebra")) == []
 
 

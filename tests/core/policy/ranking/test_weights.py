@@ -1,4 +1,4 @@
-"""What the common scale promises: between 0 and 1, and in the order of the points."""
+"""The common scale: between 0 and 1, and in the order of the points."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def test_a_question_is_weighed_by_how_many_things_it_wants_and_of_when() -> None
     assert weights_for(latest, Diversity.AUTO) == replace(STANDARD, later=LATER)
 
 
-def test_what_is_told_again_stands_for_itself_in_as_many_pieces_as_there_are() -> None:
+def test_each_piece_of_an_account_counts_by_itself() -> None:
     weights = weights_for(
         read("the work on the roof", instant("2026-03-10"), {QuestionLabel.RETELLING}), Diversity.AUTO
     )

@@ -61,7 +61,7 @@ def test_states_are_written_down_and_the_unmissed_pruned() -> None:
     assert not govern(after.values(), at=NOW, digest=digest).is_change, "a second look finds nothing to do"
 
 
-def test_skills_are_counted_by_where_they_are() -> None:
+def test_skills_are_counted_by_state() -> None:
     skills = [
         skill("a", summary="s"),
         skill("b", summary="s", enabled=False, revision_pending=True),

@@ -1,4 +1,4 @@
-"""What skills are worth, and how they age."""
+"""Quality of skills, and their states by age."""
 
 import pytest
 from hypothesis import given
@@ -95,7 +95,7 @@ def test_age_and_quality_make_the_state(one: Skill, state: SkillState) -> None:
         (aged(90, summary="s"), Fate.KEEP),
     ],
 )
-def test_only_what_was_learned_and_nobody_misses_is_pruned(one: Skill, fate: Fate) -> None:
+def test_only_a_learned_and_unused_skill_is_pruned(one: Skill, fate: Fate) -> None:
     assert quality.fate_of(one, at=NOW) is fate
 
 
@@ -116,7 +116,7 @@ def test_a_mismatch_asks_for_a_revision_and_a_success_takes_that_back() -> None:
     assert (proven.mismatch_count, proven.revision_pending, proven.validated_count) == (1, False, 1)
 
 
-def test_a_revision_keeps_the_evidence_and_tells_what_it_changed() -> None:
+def test_a_revision_keeps_the_evidence_and_says_what_it_changed() -> None:
     old = skill(summary="short", procedure="a\nb\nc", citations=("t1",), use_count=3, supersedes=("runtime_skill__x",))
     new = skill(topic="green tea", summary="longer", procedure="a\nB\nc", citations=("t2",))
     made = quality.revised(old, new, digest="d1", reason="learned better")

@@ -1,4 +1,4 @@
-"""Times that are told by what happened then."""
+"""Times that are named by an event."""
 
 import pytest
 
@@ -23,7 +23,7 @@ USUAL = 90 * DAY
         ("What did I read 9999 years before the flood?", "the flood", Side.BEFORE, 1_000 * 366 * DAY * 3 // 2),
     ],
 )
-def test_what_a_time_is_told_by_is_read_from_the_question(text: str, what: str, side: Side, reach: int) -> None:
+def test_the_event_that_names_a_time_is_read_from_the_question(text: str, what: str, side: Side, reach: int) -> None:
     assert anchor_in(text, text.lower()) == (what, side, reach)
 
 
@@ -31,7 +31,7 @@ def test_what_a_time_is_told_by_is_read_from_the_question(text: str, what: str, 
     "text",
     ["Who called?", "What did I do after all?", "Until when was it there?", "What happened before?", "My aftershave?"],
 )
-def test_where_nothing_is_named_there_is_no_anchor(text: str) -> None:
+def test_a_question_that_names_no_event_has_no_anchor(text: str) -> None:
     assert anchor_in(text, text.lower()) is None
 
 
@@ -40,7 +40,7 @@ def test_dates_need_no_anchor_nor_does_advice(text: str) -> None:
     assert read(text, NOW).anchor is None
 
 
-def test_what_lies_near_the_anchor_on_its_side_is_the_likelier_answer() -> None:
+def test_what_is_near_the_anchor_on_its_side_is_the_likelier_answer() -> None:
     before, after = (read(f"What broke {side} we moved?", NOW).anchor for side in ("before", "after"))
     assert before is not None
     assert after is not None

@@ -1,4 +1,4 @@
-"""How fresh a fact is, by kind and age."""
+"""Freshness of a fact, by kind and age."""
 
 import pytest
 

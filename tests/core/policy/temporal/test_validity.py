@@ -1,4 +1,4 @@
-"""Whether a fact holds at one time, as it was believed at another."""
+"""Validity of a fact at one time, as it was believed at another."""
 
 import pytest
 
