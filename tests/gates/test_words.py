@@ -3,6 +3,8 @@
 import ast
 import io
 import re
+import shutil
+import subprocess
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
@@ -74,3 +76,12 @@ def test_the_words_of_the_docs_are_plain() -> None:
         for match in pattern.finditer(_CODE.sub("", page.read_text(encoding="utf-8")))
     ]
     assert len(found) <= LEFT_IN_DOCS, "\n".join(found)
+
+
+def test_the_subjects_of_the_last_commits_are_short() -> None:
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        return  # an archive of the sources has no history
+    log = [git, "-C", str(ROOT), "log", "--no-merges", "-30", "--format=%s"]
+    subjects = subprocess.run(log, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [subject for subject in subjects if len(subject) > 72] == []
