@@ -1,12 +1,7 @@
-"""A process that compacts the journal of a store and kills itself in the middle.
+"""A process that compacts the journal of a store and kills itself as it comes to a point for the nth time."""
 
-compaction_worker <url> <point> <number>: it dies as it comes to the `point` for the `number`th time.
-"""
-
-import asyncio
 import os
 import signal
-import sys
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -42,7 +37,3 @@ async def main(url: str, point: str, number: int) -> None:
             case _:
                 os.replace = dying(os.replace, number)
         await compact(memory.context.store, SpaceId("ada"))
-
-
-if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

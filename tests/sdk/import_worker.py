@@ -1,11 +1,6 @@
-"""A process that imports an archive into a space that holds memories, and kills itself in the middle.
+"""A process that imports an archive into a space that holds memories, and kills itself at a point of it."""
 
-import_worker <url> <archive> <point> <number>: it dies as it comes to the `point` for the `number`th time.
-"""
-
-import asyncio
 import os
-import sys
 
 from tests.sdk.compaction_worker import dying
 
@@ -25,7 +20,3 @@ async def main(url: str, archive: str, point: str, number: int) -> None:
             case _:
                 os.fsync = dying(os.fsync, number)
         await memory.import_archive(archive, mode=elytron.ImportMode.BOOTSTRAP)
-
-
-if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])))

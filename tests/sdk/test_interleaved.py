@@ -17,6 +17,7 @@ from elytron import (
     MemorySpaceExportRequest,
     MemoryWriteRequest,
 )
+from elytron.state import conflict_retry
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, NotFound, StoreBusy, StoreUnavailable
 from elytron_core.ids import SeededIds, SpaceId
@@ -142,8 +143,9 @@ async def test_two_facts_of_a_slot_can_be_erased_at_once_after_it_grew_unseen(
 
 @pytest.mark.parametrize("verb", ["forget", "correct", "erase"])
 async def test_who_is_never_left_alone_is_told_so(
-    store: CrowdedStore, memory: MemoryRuntime, other: MemoryRuntime, verb: str
+    store: CrowdedStore, memory: MemoryRuntime, other: MemoryRuntime, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(conflict_retry, "RACES", 5)
     home = await fact(memory, "home", "Ada lives in Porto")
     turn = (await memory.add("the first word")).ids[0]
 

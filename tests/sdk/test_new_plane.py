@@ -35,9 +35,9 @@ LINES = (
 
 
 def with_poems(packages: Path) -> None:
-    """Copy core and sdk to `packages`, with the plane of poems declared in them."""
+    """Copy core and sdk, compiled as they are, to `packages`, with the plane of poems declared in them."""
     for part in (CORE, SDK):
-        shutil.copytree(ROOT / "packages" / part, packages / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "packages" / part, packages / part)
     shutil.copy(ROOT / "tests/sdk/poems.py", packages / CORE / "planes/knowledge/poems.py")
     for path, before, line in LINES:
         text = (packages / path).read_text()

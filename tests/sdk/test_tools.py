@@ -263,10 +263,11 @@ async def test_an_inspection_counts_tools_and_skills(memory: elytron.MemoryRunti
     assert (report.runtime_skills.total, report.agent_skills.directories) == (0, 0)
 
 
-async def test_many_spaces_do_not_share_tools(memory: elytron.MemoryRuntime) -> None:
+async def test_many_spaces_do_not_share_tools(memory: elytron.MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory.context.tool_shelves, "KEPT", 8)
     await memory.upsert_agent_tool_registry(HOST)
     await tell(memory, feedback(seen(), seen()))
-    for at in range(memory.context.tool_shelves.KEPT + 1):
+    for at in range(9):
         await memory.add("one", user_id=f"u{at}")
         assert (await memory.recall("one", user_id=f"u{at}")).agent_tool_hints == ()
     assert (await ask(memory)).agent_tool_hints

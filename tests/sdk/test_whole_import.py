@@ -2,10 +2,7 @@
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Sequence
@@ -15,6 +12,8 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.sdk import import_worker
+from tests.sdk.killed import exit_code
 from tests.sdk.meanwhile import Meanwhile
 from tests.sdk.told import believe, learn, texts
 
@@ -82,9 +81,7 @@ async def test_an_import_that_is_killed_is_whole_or_absent(
     async with elytron.open(place, space=ADA) as memory:
         await memory.add("mine", conversation="c1")
         before = await journal(memory.context.store)
-    worker = [sys.executable, "-m", "tests.sdk.import_worker", place, str(archive), point, str(number)]
-    done = subprocess.run(worker, check=False, timeout=60, env=dict(os.environ), capture_output=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert exit_code(import_worker.main, place, str(archive), point, number) == -signal.SIGKILL
     async with elytron.open(place, space=ADA) as memory:
         inspected = await memory.inspect(check=True)
         assert inspected.store_check is not None
