@@ -1,32 +1,225 @@
-"""Every operation, and how one is found."""
+"""Every operation, declared once, by family; and how one is found."""
 
-from elytron.registry.candidates import GOVERNING
-from elytron.registry.embedding import EMBEDDING
-from elytron.registry.everyday import EVERYDAY
-from elytron.registry.maintenance import MAINTAINING
-from elytron.registry.operation import AnyOperation
-from elytron.registry.platform import PLATFORM
-from elytron.registry.records import RECORDS
-from elytron.registry.skills import SKILLS
-from elytron.registry.tools import TOOLS
-from elytron.registry.transcript import TRANSCRIPT
+from elytron import flows, ops
+from elytron.registry.operation import AnyOperation, Grave, Operation, Repeat, Role
+from elytron_core.contracts import tools
+from elytron_core.contracts.admin import (
+    archive,
+    compaction,
+    embedding,
+    erasures,
+    inspection,
+    maintenance,
+    platform,
+    spaces,
+)
+from elytron_core.contracts.conversation import candidates, continuity, projection, transcript, write
+from elytron_core.contracts.knowledge import control, facts, recall, records, skills, subjects
 from elytron_core.errors import Unsupported
 from elytron_core.model import Value
+from elytron_core.planes.knowledge.learning_rules import LearningAction
+from elytron_core.planes.knowledge.long_term import Privacy
 
-FAMILIES: dict[str, tuple[AnyOperation, ...]] = {
-    "everyday": EVERYDAY,
-    "governing": GOVERNING,
-    "embedding": EMBEDDING,
-    "transcript": TRANSCRIPT,
-    "platform": PLATFORM,
-    "skills": SKILLS,
-    "tools": TOOLS,
-    "records": RECORDS,
-    "maintaining": MAINTAINING,
+_DISCLOSING = {"action": frozenset({facts.FactAction.CHANGE_PRIVACY.value})}
+_OPENED = {"privacy": frozenset({Privacy.PUBLIC.value, Privacy.SHARED.value})}
+_ALLOWING = {"action": frozenset({LearningAction.RESUME.value, LearningAction.ALLOW.value})}
+_ACCEPTING = {"resolution": frozenset({candidates.Resolution.ACCEPT.value})}
+_DELETING = {"transition": frozenset({transcript.TranscriptLifecycleTransition.DELETE_RAW.value})}
+_RAW = {"view": frozenset({transcript.TranscriptReplayView.RAW_OWNER_ONLY.value})}
+_AUDIT = {"view": frozenset({transcript.TranscriptReplayView.OPERATOR_AUDIT.value})}
+
+Family = tuple[AnyOperation, ...]
+
+# fmt: off
+_EVERYDAY: Family = (
+    Operation("write", write.MemoryWriteRequest, write.MemoryWriteReport, lambda: ops.write,
+              "Store evidence, facts or procedures.", mutates=True, repeat=Repeat.STORE),
+    Operation("recall", recall.MemoryRecallRequest, recall.MemoryRecallReport, lambda: ops.recall,
+              "Find what answers a query, best first."),
+    Operation("project", projection.MemoryProjectionRequest, projection.MemoryProjectionReport, lambda: ops.project,
+              "Build the bounded block that a model may see."),
+    Operation("inspect", inspection.MemoryInspectionRequest, inspection.MemoryInspectionReport, lambda: flows.inspect,
+              "Say what a space holds.", operator_fields=frozenset({"check", "repair"})),
+    Operation("replay", inspection.MemoryReplayRequest, inspection.MemoryReplayReport, lambda: ops.replay,
+              "Read a conversation's turns in order."),
+    Operation("export", archive.MemorySpaceExportRequest, archive.MemorySpaceExportReport, lambda: ops.export,
+              "Write what of the space may leave its owner's hands, or all of it, to an archive file.",
+              role=Role.OPERATOR, grave=Grave.TAKES_OUT),
+    Operation("import", archive.MemoryImportRequest, archive.MemoryImportReport, lambda: ops.import_archive,
+              "Read an archive file into the space.", mutates=True, role=Role.OPERATOR, repeat=Repeat.RECEIPT),
+    Operation("keep_erasures", erasures.MemoryErasuresKeepRequest, erasures.MemoryErasuresKeepReport,
+              lambda: ops.keep_erasures, "Write what was erased to a file outside of the store.", role=Role.OPERATOR),
+    Operation("apply_erasures", erasures.MemoryErasuresApplyRequest, erasures.MemoryErasuresApplyReport,
+              lambda: ops.apply_erasures, "Erase again what a copy that was put back brought back.", mutates=True,
+              role=Role.OPERATOR, repeat=Repeat.RECEIPT, grave=Grave.REMOVES),
+    Operation("get", control.MemoryGetRequest, recall.RecallHit, lambda: ops.get,
+              "Read one memory by its id."),
+    Operation("list", control.MemoryListRequest, control.MemoryListReport, lambda: ops.list_memories,
+              "Read memories in the order in which they were stored."),
+    Operation("history", control.MemoryHistoryRequest, control.MemoryHistoryReport, lambda: ops.history,
+              "Read what happened to one memory."),
+    Operation("forget", control.MemoryForgetRequest, control.MemoryControlReport, lambda: ops.forget,
+              "Hide memories from recall; can be undone.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("correct", control.MemoryCorrectRequest, control.MemoryControlReport, lambda: ops.correct,
+              "Replace a fact's content; history stays.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("erase", control.MemoryEraseRequest, control.MemoryControlReport, lambda: ops.erase,
+              "Remove memories physically.", mutates=True, repeat=Repeat.RECEIPT, grave=Grave.REMOVES),
+    Operation("recover", inspection.MemoryRecoverRequest, inspection.MemoryLifecycleReport, lambda: ops.recover,
+              "Check a space and rebuild its index.", mutates=True, role=Role.OPERATOR),
+    Operation("close", inspection.MemoryCloseRequest, inspection.MemoryLifecycleReport, lambda: ops.close,
+              "End the runtime.", mutates=True, role=Role.OPERATOR, is_local=True),
+)
+"""The operations that every host uses: write, recall, project, control, look, move, end."""
+_GOVERNING: Family = (
+    Operation("list_candidates", candidates.CandidateListRequest, candidates.CandidateListReport,
+              lambda: ops.list_candidates, "Read proposed beliefs that wait for a decision."),
+    Operation("resolve_candidate", candidates.CandidateResolveRequest, candidates.CandidateResolveReport,
+              lambda: ops.resolve_candidate, "Decide on a proposed belief.", mutates=True, repeat=Repeat.RECEIPT,
+              grave=Grave.AGREES, grave_values=_ACCEPTING),
+    Operation("list_facts", facts.FactListRequest, facts.FactListReport, lambda: ops.list_facts,
+              "Read facts in full, with what they are worth."),
+    Operation("get_fact", facts.FactDetailRequest, facts.FactDetailReport, lambda: ops.get_fact,
+              "Read one fact in full."),
+    Operation("profile", facts.ProfileRequest, facts.ProfileReport, lambda: flows.profile,
+              "Tell what stands of a person, grouped and cited."),
+    Operation("change_fact", facts.FactChangeRequest, facts.FactChangeReport, lambda: ops.change_fact,
+              "Correct, supersede, delete, mark stale or invalidate a fact, or change its privacy or scope.",
+              mutates=True, repeat=Repeat.RECEIPT, grave=Grave.AGREES, grave_values=_DISCLOSING,
+              private_values=_OPENED),
+    Operation("forget_facts", facts.FactForgetRequest, facts.FactForgetReport, lambda: ops.forget_facts,
+              "Forget the facts that a query means; a dry run gives the token.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("set_learning", facts.LearningRequest, facts.LearningReport, lambda: ops.set_learning,
+              "Pause or resume learning, suppress or allow a topic.", mutates=True, repeat=Repeat.RECEIPT,
+              grave=Grave.AGREES, grave_values=_ALLOWING),
+    Operation("merge_facts", candidates.MemoryMergeRequest, candidates.MemoryMergeReport, lambda: ops.merge_facts,
+              "Fold facts that say nearly the same; can be undone.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("read_continuity", continuity.ContinuityRequest, continuity.ContinuityReport, lambda: ops.read_continuity,
+              "Say where a conversation stands."),
+    Operation("export_continuity", continuity.ContinuityExportRequest, continuity.ContinuityExportReport,
+              lambda: ops.export_continuity, "Take a conversation's continuity along."),
+    Operation("import_continuity", continuity.ContinuityImportRequest, continuity.ContinuityImportReport,
+              lambda: ops.import_continuity, "Take a continuity snapshot into a conversation.", mutates=True,
+              repeat=Repeat.RECEIPT),
+    Operation("read_subjects", subjects.SubjectsRequest, subjects.SubjectsReport, lambda: ops.read_subjects,
+              "Say who takes part in a space.", operator_values={"audience": frozenset({"audit"})}),
+    Operation("read_garden", subjects.GardenRequest, subjects.GardenReport, lambda: ops.read_garden,
+              "Read a conversation's private documents.", private_values={"audience": frozenset({"owner", "model"})}),
+)
+"""The operations of governance, continuity and subjects."""
+_EMBEDDING: Family = (
+    Operation("embed", embedding.MemoryEmbedRequest, embedding.MemoryEmbedReport, lambda: ops.embed,
+              "Make vectors of what has none.", mutates=True, role=Role.OPERATOR),
+    Operation("switch_model", embedding.ModelSwitchRequest, embedding.MemoryEmbedReport, lambda: ops.switch_model,
+              "Make vectors by another model, then compare these alone.", mutates=True, role=Role.OPERATOR),
+)
+_TRANSCRIPT: Family = (
+    Operation("commit_transcript", transcript.MemoryTranscriptCommitRequest, transcript.MemoryTranscriptCommitReport,
+              lambda: ops.commit_transcript, "Commit a finished turn as governed evidence.", mutates=True,
+              repeat=Repeat.RECEIPT),
+    Operation("replay_transcript", transcript.MemoryTranscriptReplayRequest, transcript.MemoryTranscriptReplayReport,
+              lambda: ops.replay_transcript, "Read a conversation as one audience may see it.", operator_values=_AUDIT,
+              private_values=_RAW),
+    Operation("export_transcript", transcript.MemoryTranscriptExportRequest, transcript.MemoryTranscriptExportReport,
+              lambda: ops.export_transcript, "Read a conversation as it may leave the house."),
+    Operation("request_transcript_lifecycle", transcript.MemoryTranscriptLifecycleRequest,
+              transcript.MemoryTranscriptLifecycleReport, lambda: ops.request_transcript_lifecycle,
+              "Archive, restore, mask or delete the raw text of turns, or review what that would touch.",
+              mutates=True, repeat=Repeat.RECEIPT, operator_values=_AUDIT, grave=Grave.REMOVES, grave_values=_DELETING),
+    Operation("repair_transcript", transcript.MemoryTranscriptRepairRequest, transcript.MemoryTranscriptRepairReport,
+              lambda: ops.repair_transcript, "Say which links of a conversation are broken."),
+)
+_PLATFORM: Family = (
+    Operation("capabilities", platform.MemoryCapabilitiesRequest, platform.MemoryCapabilityCatalog,
+              lambda: ops.capabilities, "Say what this memory can do here."),
+    Operation("list_spaces", spaces.MemorySpacesRequest, spaces.MemorySpacesReport, lambda: ops.list_spaces,
+              "List the spaces of the store.", role=Role.OPERATOR),
+)
+_SKILLS: Family = (
+    Operation("list_runtime_skills", skills.RuntimeSkillListRequest, skills.RuntimeSkillListReport,
+              lambda: ops.list_runtime_skills, "Read what runtime skills there are."),
+    Operation("get_runtime_skill", skills.RuntimeSkillDetailRequest, skills.RuntimeSkillDetailReport,
+              lambda: ops.get_runtime_skill, "Read one runtime skill with its history."),
+    Operation("edit_runtime_skill", skills.RuntimeSkillEditRequest, skills.RuntimeSkillMutationReport,
+              lambda: ops.edit_runtime_skill, "Revise an existing runtime skill.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("set_runtime_skill_enabled", skills.RuntimeSkillSetEnabledRequest, skills.RuntimeSkillMutationReport,
+              lambda: ops.set_runtime_skill_enabled, "Let recall show a runtime skill, or not.", mutates=True,
+              repeat=Repeat.RECEIPT),
+    Operation("delete_runtime_skill", skills.RuntimeSkillDeleteRequest, skills.RuntimeSkillMutationReport,
+              lambda: ops.delete_runtime_skill, "Remove a runtime skill.", mutates=True, repeat=Repeat.RECEIPT,
+              grave=Grave.REMOVES),
+    Operation("record_skill_reuse", skills.RuntimeSkillReuseRequest, skills.RuntimeSkillReuseReport,
+              lambda: ops.record_skill_reuse, "Say how it went with the skills that a reply used.", mutates=True,
+              repeat=Repeat.RECEIPT),
+    Operation("govern_runtime_skills", skills.RuntimeSkillGovernRequest, skills.RuntimeSkillGovernReport,
+              lambda: ops.govern_runtime_skills, "Merge, retire and prune runtime skills by quality and age.",
+              mutates=True,
+              repeat=Repeat.RECEIPT),
+    Operation("add_agent_skill_dir", skills.AgentSkillDirAddRequest, skills.AgentSkillDirectoryReport,
+              lambda: ops.add_agent_skill_dir, "Read one more directory of agent skills.", role=Role.OPERATOR),
+)
+_TOOLS: Family = (
+    Operation("upsert_agent_tool_registry", tools.AgentToolRegistryUpsertRequest, tools.AgentToolRegistryUpsertReport,
+              lambda: ops.upsert_agent_tool_registry, "Register a snapshot of a host's tools, or replace it.",
+              mutates=True,
+              repeat=Repeat.RECEIPT),
+    Operation("list_agent_tool_registries", tools.AgentToolRegistryListRequest, tools.AgentToolRegistryListReport,
+              lambda: ops.list_agent_tool_registries, "Read every registry of a host's tools."),
+    Operation("get_agent_tool_registry", tools.AgentToolRegistryGetRequest, tools.AgentToolRegistryGetReport,
+              lambda: ops.get_agent_tool_registry, "Read one registry of a host's tools."),
+    Operation("delete_agent_tool_registry", tools.AgentToolRegistryDeleteRequest, tools.AgentToolRegistryDeleteReport,
+              lambda: ops.delete_agent_tool_registry, "Remove a registry of a host's tools.", mutates=True,
+              repeat=Repeat.RECEIPT, grave=Grave.REMOVES),
+)
+_RECORDS: Family = (
+    Operation("put_record", records.RecordPutRequest, records.RecordPutReport, lambda: ops.put_record,
+              "Store a value under a namespace and a key.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("get_record", records.RecordGetRequest, records.RecordGetReport,
+              lambda: ops.get_record, "Read one record."),
+    Operation("delete_record", records.RecordDeleteRequest, records.RecordDeleteReport, lambda: ops.delete_record,
+              "Delete a record; its history stays until it is erased.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("search_records", records.RecordSearchRequest, records.RecordSearchReport, lambda: ops.search_records,
+              "Find records by namespace, fields and words."),
+    Operation("list_record_namespaces", records.RecordNamespaceListRequest, records.RecordNamespaceListReport,
+              lambda: ops.list_record_namespaces, "List the namespaces that hold records."),
+    Operation("record_history", records.RecordHistoryRequest, records.RecordHistoryReport, lambda: ops.record_history,
+              "Read the versions of one record."),
+)
+_MAINTAINING: Family = (
+    Operation("finalize_turn_and_maintain", maintenance.MemoryFinalizeTurnRequest, maintenance.MemoryFinalizeTurnReport,
+              lambda: flows.finalize_turn_and_maintain, "Commit a finished turn, then maintain memory with it.",
+              mutates=True, repeat=Repeat.RECEIPT),
+    Operation("maintain", maintenance.MemoryMaintainRequest, maintenance.MemoryMaintenanceReport,
+              lambda: flows.maintain, "Run the parts of maintenance now.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("list_jobs", maintenance.JobListRequest, maintenance.JobListReport, lambda: ops.list_jobs,
+              "Read what was put off, and whether it gets done."),
+    Operation("run_jobs", maintenance.JobRunRequest, maintenance.JobRunReport, lambda: flows.run_jobs,
+              "Do the jobs that are due.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("retry_job", maintenance.JobRetryRequest, maintenance.JobReport, lambda: ops.retry_job,
+              "Let a job be tried again at once.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("cancel_job", maintenance.JobCancelRequest, maintenance.JobReport, lambda: ops.cancel_job,
+              "Give a job up.", mutates=True, repeat=Repeat.RECEIPT),
+    Operation("compact_journal", compaction.JournalCompactRequest, compaction.JournalCompactReport,
+              lambda: ops.compact_journal,
+              "Leave one journal entry for each run of entries that tell of nothing any more.", mutates=True,
+              role=Role.OPERATOR, repeat=Repeat.RECEIPT),
+)
+"""The operations after a reply: finalize, maintain, and the queue of what was put off."""
+# fmt: on
+
+FAMILIES: dict[str, Family] = {
+    "everyday": _EVERYDAY,
+    "governing": _GOVERNING,
+    "embedding": _EMBEDDING,
+    "transcript": _TRANSCRIPT,
+    "platform": _PLATFORM,
+    "skills": _SKILLS,
+    "tools": _TOOLS,
+    "records": _RECORDS,
+    "maintaining": _MAINTAINING,
 }
 OPERATIONS: tuple[AnyOperation, ...] = tuple(operation for family in FAMILIES.values() for operation in family)
 WIRE_OPERATIONS: tuple[AnyOperation, ...] = tuple(operation for operation in OPERATIONS if not operation.is_local)
-"""Those that transports over a wire show."""
+"""The operations that transports over a wire show."""
 
 _BY_NAME = {operation.name: operation for operation in OPERATIONS}
 _FAMILY_OF = {operation.name: name for name, family in FAMILIES.items() for operation in family}
