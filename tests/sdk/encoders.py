@@ -3,6 +3,7 @@
 import hashlib
 import json
 import struct
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import elytron
 from elytron_core.errors import ModelRefused, ModelUnavailable
 from elytron_core.ports.models import EmbedderInfo
 
@@ -105,3 +107,11 @@ def safetensors(weights: dict[str, Numbers], /) -> bytes:
         body += data
     header = json.dumps(told).encode()
     return struct.pack("<Q", len(header)) + header + body
+
+
+async def compare(store: str, folder: str, score: str) -> None:
+    """Recall from a store with the Model2Vec folder alone, and have the best hit's `score` in digits."""
+    async with elytron.open(store, embedder=folder) as memory:
+        report = await memory.recall("boats")
+        assert (report.vectors.value, report.unembedded, repr(report.hits[0].score)) == ("compared", 0, score)
+    assert "onnxruntime" not in sys.modules

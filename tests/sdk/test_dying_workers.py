@@ -1,15 +1,15 @@
 """Workers that die: nothing they held is lost, and nothing they did is done twice."""
 
 import asyncio
-import subprocess
-import sys
+import signal
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.sdk.killed import exit_code
 from tests.sdk.towns import PORTO, SPACE, fact, opened, said, towns
-from tests.sdk.turns import answering, finish
+from tests.sdk.turns import answering, asked_and_killed, finish
 
 import elytron
 from elytron.flows.worker import Worker
@@ -107,38 +107,9 @@ async def test_a_model_that_words_it_otherwise_the_second_time_adds_nothing(cloc
     raise AssertionError("no worker came to an end")
 
 
-CHILD = """
-import asyncio, sys
-import elytron
-from elytron.models import ScriptedModel
-from elytron_core.contracts.admin.maintenance import MemoryFinalizeTurnRequest
-from elytron_core.contracts.conversation.transcript import CanonicalTurnDelta
-from elytron_core.planes.conversation.transcript import Message, Role
-
-def hang(prompt):
-    print("asked", flush=True)
-    while True:
-        pass
-
-async def main():
-    memory = await elytron.open(sys.argv[1], space="ada", language_model=ScriptedModel(hang))
-    said, answer = Message(text="Well, home is Porto these days."), Message(role=Role.ASSISTANT, text="Nice.")
-    delta = CanonicalTurnDelta(turn_id="t1", input_messages=(said,), assistant_message=answer)
-    await memory.finalize_turn_and_maintain(MemoryFinalizeTurnRequest(delta=delta))
-    await memory.run_jobs()
-
-asyncio.run(main())
-"""
-
-
 @pytest.mark.anyio
 async def test_a_killed_process_leaves_its_job_to_the_next(path: str) -> None:
-    child = subprocess.Popen([sys.executable, "-c", CHILD, path], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    assert child.stdout.readline() == "asked\n"
-    child.kill()
-    child.wait()
-    child.stdout.close()
+    assert exit_code(asked_and_killed, path) == -signal.SIGKILL
     clock = FrozenClock(Instant(time.time_ns() // 1_000_000), step_ms=1)
     async with elytron.open(path, space="ada", clock=clock, language_model=answering(("Porto", PORTO))) as memory:
         assert (await memory.run_jobs()).jobs == ()

@@ -1,10 +1,7 @@
 """A Model2Vec folder as an embedder: the vectors of Model2Vec itself, found by its files, refused if it is damaged."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from model2vec import StaticModel
-from tests.sdk.encoders import Numbers, safetensors, tiny_model
+from tests.sdk.encoders import Numbers, compare, safetensors, tiny_model
+from tests.sdk.killed import exit_code
 from tokenizers import Tokenizer
 from tokenizers.models import BPE, Unigram, WordLevel, WordPiece
 from tokenizers.pre_tokenizers import Whitespace
@@ -249,14 +247,4 @@ def test_another_process_compares_what_one_has_embedded(tmp_path: Path) -> None:
         assert memory.embed().outcome == "complete"
         best = memory.recall("boats").hits[0]
     moved = shutil.move(folder, tmp_path / "moved")
-    program = (
-        "import sys, elytron\n"
-        "with elytron.open(sys.argv[1], embedder=sys.argv[2]) as memory:\n"
-        "    report = memory.recall('boats')\n"
-        "    print(report.vectors.value, report.unembedded, report.hits[0].score)\n"
-        "    assert 'onnxruntime' not in sys.modules\n"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", program, store, str(moved)], capture_output=True, text=True, check=True, env=os.environ
-    )
-    assert run.stdout.split() == ["compared", "0", repr(best.score)]
+    assert exit_code(compare, store, str(moved), repr(best.score)) == 0
