@@ -5,7 +5,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["elytron.runtime", "elytron.ops.admin.archive", "elytron_store.engines", "asyncio"])
+_FORKS.set_forkserver_preload([
+    "asyncio", "elytron.factory", "elytron.flows.finalize_turn", "elytron.flows.inspection",
+    "elytron.ops.admin.archive", "elytron_store.file.store", "elytron_store.sqlite.store",
+])  # fmt: skip
 
 
 def exit_code(work: Callable[..., Coroutine[Any, Any, None]], /, *args: str | int) -> int | None:
