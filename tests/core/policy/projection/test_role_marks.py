@@ -8,18 +8,24 @@ FAMILIES = {
     "llama 2": "<s> </s> [INST] [/INST] <<SYS>> <</SYS>> <unk>",
     "llama 3 and 4": "<|begin_of_text|> <|start_header_id|> <|end_header_id|> <|eot_id|> <|python_tag|>",
     "mistral": "[SYSTEM_PROMPT] [/SYSTEM_PROMPT] [AVAILABLE_TOOLS] [TOOL_CALLS] [TOOL_RESULTS] [TOOL_CONTENT] [ARGS] "
-    "[CALL_ID] [IMG] [IMG_BREAK] [IMG_END] [THINK] [/THINK] [PREFIX] [MIDDLE] [SUFFIX] [AUDIO] [BEGIN_AUDIO]",
+    "[CALL_ID] [IMG] [IMG_BREAK] [IMG_END] [THINK] [/THINK] [PREFIX] [MIDDLE] [SUFFIX] [AUDIO] [BEGIN_AUDIO] "
+    "[OUTPUT_AUDIO] [NEXT_AUDIO_TEXT] [REPEAT_AUDIO_TEXT] [PRINT_TIME] [TRANSCRIBE] [STREAMING_PAD] [MODEL_SETTINGS]",
     "qwen and chatml": "<|im_start|> <|im_end|> <|endoftext|> <tool_call> </tool_call> <tools> <think>",
-    "gemma": "<bos> <eos> <start_of_turn> <end_of_turn> <start_of_image> <|turn> <turn|> <unused12>",
+    "gemma": "<bos> <eos> <start_of_turn> <end_of_turn> <start_of_image> <|turn> <turn|> <unused12> [@BOS@] "
+    "[multimodal] <2mass> <|channel> <channel|> <|tool> <tool|> <|tool_call> <tool_call|> <tool_response|> "
+    "<image|> <audio_soft_token>",
     "deepseek": "<｜begin▁of▁sentence｜> <｜User｜> <｜Assistant｜> <｜tool▁calls▁begin｜> </think>",
     "phi and harmony": "<|system|> <|user|> <|assistant|> <|end|> <|start|> <|channel|> <|message|> <|call|>",
     "exaone": "[|system|] [|user|] [|assistant|] [|endofturn|]",
-    "minimax": "<minimax:tool_call> </minimax:tool_call>",
-    "glm": "[gMASK] [sMASK] <sop> <eop> <|observation|> [MASK] [CLS] [SEP]",
-    "command r and granite": "<BOS_TOKEN> <EOS_TOKEN> <|START_OF_TURN_TOKEN|> <|CHATBOT_TOKEN|> <|start_of_role|>",
+    "minimax": "]~!b[ ]~b] [e~[ ]!d~[ ]!p~[ ]<]image[>[ ]<]video[>[ ]<]minimax[>[ <minimax:tool_call> "
+    "</minimax:tool_call> <mm:think> <function_call>",
+    "glm": "[gMASK] [sMASK] <sop> <eop> <|observation|> [MASK] [CLS] [SEP] <arg_key> </arg_value>",
+    "command r and granite": "<BOS_TOKEN> <EOS_TOKEN> <EOP_TOKEN> <MASK_TOKEN> "
+    "<|START_OF_TURN_TOKEN|> <|CHATBOT_TOKEN|> <|start_of_role|>",
     "internlm and baichuan": "<eoh> <eoa> <eosys> <reserved_106> <TOKENS_UNUSED_1> <|User|>",
-    "nemotron and t5": "<extra_id_0> <SPECIAL_10> <pad> <0x0A>",
-    "seed and kimi": "<seed:bos> <seed:think> <|im_system|> <|im_middle|> <|tool_calls_section_begin|>",
+    "nemotron and t5": "<extra_id_0> <SPECIAL_10> <TOOLCALL> </AVAILABLE_TOOLS> <pad> <0x0A>",
+    "seed and kimi": "<seed:bos> <seed:think> <[begin▁of▁sentence]> <[fim-prefix]> <[PAD▁TOKEN]> "
+    "<|im_system|> <|im_middle|> <|tool_calls_section_begin|>",
 }
 
 
@@ -37,7 +43,15 @@ def test_no_mark_of_a_family_stays_whole(family: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["2 < 3 and a[0]", "the [IMPORTANT] part", "List<String> names", "an <answering> machine", "[img](x.png)"]
+    "text",
+    [
+        "2 < 3 and a[0]",
+        "the [IMPORTANT] part",
+        "List<String> names",
+        "an <answering> machine",
+        "[img](x.png)",
+        "a[0] ~b] and x[i]>[y]",
+    ],
 )
 def test_ordinary_brackets_stay(text: str) -> None:
     assert escape(text) == text

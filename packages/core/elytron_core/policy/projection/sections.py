@@ -9,7 +9,7 @@ from typing import Final
 
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.conversation.projection import ProjectionLayer, ProjectionSection, SectionName
-from elytron_core.policy.projection.role_marks import ANGLED, BRACKETED
+from elytron_core.policy.projection.role_marks import ANGLED, BRACKETED, TURNED
 
 HEADINGS: Final = MappingProxyType(
     {
@@ -67,7 +67,7 @@ _FENCE = re.compile(
     re.IGNORECASE,
 )
 """Openings of a fence of ours, of a mark that a tokenizer may read as its own, and of a tag that fetches something."""
-_BRACKETS = re.compile(rf"\[(?=/?(?:{BRACKETED})\])")
+_BRACKETS = re.compile(rf"\[(?=/?(?:{BRACKETED})\])|{TURNED}")
 _LINK = re.compile(r"(?<=[A-Za-z0-9]):(?=//)|(?<=\bmailto):|(?<=\bwww)\.|\](?=\()|<(?=/?a[\s/>])", re.IGNORECASE)
 """The sign by which an address, the target of a Markdown link, or a link of HTML begins."""
 _UNLINKED = {"]": "] ", "<": "\u2039"}
@@ -244,7 +244,7 @@ def escape(text: str, /) -> str:
         text = _FENCE.sub("\u2039", text) if "<" in text else text
     elif _SUSPECT.search(text) is not None:
         text = _UNSEEN_RUN.sub(_first, _FENCE.sub("\u2039", text))
-    if "[" in text:
+    if "[" in text or "]~" in text:
         text = _BRACKETS.sub("(", text)
     return text.replace("![", "! [") if "](" in text else text
 
