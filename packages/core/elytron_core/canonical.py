@@ -35,7 +35,7 @@ def checksum(*parts: bytes | memoryview) -> bytes:
 def tag(secret: bytes, purpose: str, /, *parts: str, size: int = 32) -> str:
     """Return `size` hex digits, an even number, that name `parts` to holders of `secret` alone (keyed BLAKE2b).
 
-    Equal parts give equal tags; the tag of a short or guessable name tells an outsider nothing.
+    Equal parts give equal tags; the tag of a short or guessable name reveals nothing to an outsider.
     """
     encoded = [part.encode() for part in (purpose, *parts)]
     message = b"".join([piece for part in encoded for piece in (len(part).to_bytes(8, "big"), part)])
@@ -43,14 +43,14 @@ def tag(secret: bytes, purpose: str, /, *parts: str, size: int = 32) -> str:
 
 
 class Fingerprint:
-    """A digest of byte strings that are told one after the other; their order does not count."""
+    """A digest of byte strings that are added one after the other; their order does not count."""
 
     def __init__(self) -> None:
         self._items: list[bytes] = []
 
     @property
     def count(self) -> int:
-        """How many were told."""
+        """The number of byte strings that were added."""
         return len(self._items)
 
     def add(self, item: bytes, /) -> None:
@@ -66,7 +66,7 @@ def keyed_digest(secret: bytes, data: bytes, /) -> str:
 
 
 def keyed_chain(secret: bytes, purpose: bytes, /, *, size: int) -> "hashlib.blake2b":
-    """Return a running digest, `size` bytes, of what it is given; nobody without `secret` can make or check it.
+    """Return a running digest, `size` bytes, of what it is given; only holders of `secret` can make or check it.
 
     `purpose`, up to 16 bytes, keeps digests of one kind from being taken for another's.
     """

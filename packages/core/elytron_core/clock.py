@@ -17,7 +17,7 @@ _LEAP_SECOND = re.compile(r"(?<=[Tt ]\d\d:\d\d:)60")
 
 @runtime_checkable
 class Clock(Protocol):
-    """Where the time comes from."""
+    """The source of the time."""
 
     def now(self, /) -> Instant:
         """Return the present moment."""
@@ -32,7 +32,7 @@ class SystemClock:
 
 
 class FrozenClock:
-    """A clock that moves only when told to, or by `step_ms` at each look."""
+    """A clock that moves only by `advance`, or by `step_ms` at each look."""
 
     def __init__(self, at: Instant = Instant(1_767_225_600_000), /, *, step_ms: int = 0) -> None:
         self._at = at
@@ -84,7 +84,7 @@ def _parsed(text: str) -> datetime:
 
 
 def iso(at: Instant, /) -> str:
-    """Return `at` as ISO 8601 text in UTC, to the second where it has no fraction."""
+    """Return `at` as ISO 8601 text in UTC, to the second if it has no fraction."""
     moment = as_datetime(at)
     return moment.isoformat(timespec="milliseconds" if at % 1000 else "seconds").replace("+00:00", "Z")
 

@@ -1,4 +1,4 @@
-"""What the fields of a model are called at each of its places, and which of them somebody may have meant."""
+"""Names of a model's fields at each of its places, and the one that a caller probably meant."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
@@ -12,7 +12,7 @@ from elytron_core import limits
 JsonSchema = dict[str, Any]
 Place = Sequence[str | int]
 _LIKE = 0.7
-"""How alike two names are, from 0 to 1, for one to be a slip of the other."""
+"""Likeness of two names, from 0 to 1, from which one is taken for a slip of the other."""
 
 
 @cache
@@ -24,7 +24,7 @@ def every_name(model: type[BaseModel], /) -> frozenset[str]:
 
 
 def names_at(model: type[BaseModel], place: Place, /) -> tuple[str, ...]:
-    """Return the names of the fields at `place`, a path as validation errors tell it; none where that is not known."""
+    """Return the names of the fields at `place`, a path as validation errors give it; none for an unknown place."""
     described = _schema(model)
     parts = [described]
     for step in place:
@@ -34,7 +34,7 @@ def names_at(model: type[BaseModel], place: Place, /) -> tuple[str, ...]:
 
 
 def nearest(name: str, known: Iterable[str], /) -> str | None:
-    """Return which of `known` is all but `name`, whatever its case and underscores; None where none is."""
+    """Return the one of `known` that is nearly `name`, in any case and with any underscores; None if there is none."""
     if len(name) > limits.NAME_CHARS:
         return None
     plain = {_plain(one): one for one in known}
@@ -59,7 +59,7 @@ def _forms(described: JsonSchema, part: JsonSchema) -> Iterator[JsonSchema]:
 
 
 def _at(described: JsonSchema, part: JsonSchema, step: str | int) -> list[JsonSchema]:
-    """Return what stands at `step` of `part`: an item, a field, or the one of its forms that is so called."""
+    """Return what `part` has at `step`: an item, a field, or the one of its forms with that name."""
     if isinstance(step, int):
         found = [part.get("items")]
     else:

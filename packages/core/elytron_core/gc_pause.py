@@ -5,11 +5,11 @@ from types import TracebackType
 
 
 class Uncollected:
-    """A stretch of work, without waiting, during which nobody looks for cyclic garbage.
+    """A stretch of work, without waiting, during which Python does not search for cyclic garbage.
 
-    What a batch of turns is made of is thousands of objects that soon go without such a search. Each stretch counts as
-    one generation of them; else they count as many, and the search goes through everything in memory again and again,
-    a quarter of the time that writing takes. Where the search is off it stays off.
+    A batch of turns consists of thousands of objects that soon go without such a search. Each stretch counts as one
+    generation of them; else they count as many, and the search goes through everything in memory again and again, a
+    quarter of the time that writing takes. A search that was off before stays off.
     """
 
     __slots__ = ("_was_on",)

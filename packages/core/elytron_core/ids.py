@@ -1,4 +1,4 @@
-"""Identities: who and what is meant, and where new names come from."""
+"""Identities of spaces and of what is stored, and the source of new ones."""
 
 import hashlib
 import os
@@ -11,13 +11,13 @@ SpaceId = NewType("SpaceId", str)
 """A memory space: the wall of tenancy, key, index and erasure."""
 
 RESERVED = "elytron:"
-"""How the names begin that the system keeps for itself, in letters of any case."""
+"""Beginning of the names that the system keeps for itself, in letters of any case."""
 SYSTEM_SPACE = SpaceId(f"{RESERVED}system")
-"""Where a server keeps what belongs to no user: its access keys. No request reaches it."""
+"""Space of what belongs to no user of a server: its access keys. No request reaches it."""
 
 
 def is_reserved(name: str, /) -> bool:
-    """Tell whether the system keeps a space's name for itself."""
+    """Return True if the system keeps this name of a space for itself."""
     return name.casefold().startswith(RESERVED)
 
 
@@ -34,10 +34,10 @@ ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 
 @runtime_checkable
 class Ids(Protocol):
-    """Where fresh names and random bytes come from."""
+    """The source of fresh names and random bytes."""
 
     def new(self, /) -> str:
-        """Return an id that nobody has: a UUIDv7 in lower case, later ones sort after earlier ones."""
+        """Return an id that was never given before: a UUIDv7 in lower case; later ones sort after earlier ones."""
         ...
 
     def secret(self, size: int, /) -> bytes:
@@ -46,7 +46,7 @@ class Ids(Protocol):
 
 
 def is_id(text: str, /) -> bool:
-    """Tell whether `text` is a canonical UUIDv7, as `Ids.new` makes them."""
+    """Return True if `text` is a canonical UUIDv7, as `Ids.new` makes them."""
     return ID.fullmatch(text) is not None
 
 
@@ -71,7 +71,7 @@ class RandomIds:
         if now > self._last:
             self._last, self._counter = now, 0
         else:
-            # A clock that stands or steps back borrows from the next millisecond, so that order holds.
+            # A clock that stops or steps back borrows from the next millisecond, so that order holds.
             self._counter += 1
             if self._counter > 0x0FFF:
                 self._last, self._counter = self._last + 1, 0

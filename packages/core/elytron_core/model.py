@@ -45,7 +45,7 @@ class Value(BaseModel):
 
     @classmethod
     def from_bytes(cls, data: bytes, /) -> Self:
-        """Return the value in `data`. Raises InvalidInput where it is none."""
+        """Return the value in `data`. Raises InvalidInput if it holds none."""
         try:
             return cls.model_validate_json(data)
         except ValidationError as error:
@@ -61,7 +61,7 @@ def _make_strict(part: Any) -> None:
             told["strict"] = True
         if kind in _LISTS:
             told["fail_fast"] = True
-        # What has no kind is a list by name, of fields for instance, and a field may have any name.
+        # A part without a kind is a list by name, of fields for instance, and a field may have any name.
         is_schema = isinstance(kind, str)
         for name, inner in told.items():
             if not is_schema or name not in _NO_SCHEMA:
@@ -90,8 +90,8 @@ def _made(kind: type[ValueT], values: dict[str, Any], given: set[str]) -> ValueT
 class Vouched(Generic[ValueT]):
     """Makes values of `kind` from parts of other values, which nothing has to check again.
 
-    What is made equals what the class would make of them. The caller vouches for the types, and that no dict among them
-    is anybody else's. Fields that are not `given` have their defaults.
+    The value equals what the class would make of them. The caller vouches for the types, and that no dict among them is
+    shared. Fields that are not `given` have their defaults.
     """
 
     def __init__(self, kind: type[ValueT], /, *given: str) -> None:
@@ -139,12 +139,12 @@ def invalid(
 ) -> InvalidInput:
     """Return the InvalidInput for the first problem in `error`: its field path and what is wrong, no value.
 
-    Where a field is missing and another not known, it is of the unknown one, which explains both. With `known`, the
+    If a field is missing and another is not known, it is of the unknown one, which explains both. With `known`, the
     path keeps only those names: what a stranger called a field is a value too. With the `model`, an unknown field is
     answered by those that there are, and the one that was probably meant.
     """
     first = _first(error.errors(include_url=False, include_input=False))
-    # A stranger's field is told by the place that it stands in: elsewhere there may be one of that name.
+    # A stranger's field is named by the place that it is in: elsewhere there may be one of that name.
     place = first["loc"][:-1] if known is not None and first["type"] == "extra_forbidden" else first["loc"]
     path = [_shown(part) for part in place if known is None or isinstance(part, int) or part in known]
     more = error.error_count() - 1
@@ -186,7 +186,7 @@ def _meant(model: type[BaseModel], place: Place) -> str:
 
 
 def _shown(part: int | str) -> str:
-    """Return a step of a path as it may stand in a message, also where a stranger chose the name."""
+    """Return a step of a path as a message may show it, also if a stranger chose the name."""
     return "".join(char if char.isprintable() else "?" for char in str(part)[:_NAME_SHOWN])
 
 

@@ -13,7 +13,7 @@ _ROLE_NAMES: Final = frozenset(("user", "assistant", "system", "tool", "model", 
 
 
 def is_role_name(name: str, /) -> bool:
-    """Tell whether `name` is what transcripts call a role: whoever says "user" names nobody."""
+    """Return True if `name` is what transcripts call a role: "user" is no person's name."""
     return name.casefold() in _ROLE_NAMES
 
 
@@ -28,9 +28,9 @@ def require_name(name: str, /, *, field: str, limit: int) -> None:
 
 
 def holds_name(text: str, name: str, /) -> bool:
-    """Tell whether `name` stands in `text` as a word of its own, capitals as they are.
+    """Return True if `text` has `name` as a word of its own, capitals as they are.
 
-    In a script that is written without spaces it may stand beside anything, so a single character there is no name.
+    In a script that is written without spaces any character may be beside it, so a single character is no name.
     """
     if len(name) < 2:
         return False
@@ -44,7 +44,7 @@ def holds_name(text: str, name: str, /) -> bool:
 
 
 def other_names(text: str, called: Iterable[Sequence[str]], /) -> tuple[str, ...]:
-    """Return what those whom `text` names are called besides; `called` has all the names of each."""
+    """Return the other names of those whom `text` names; `called` has all the names of each."""
     found: dict[str, None] = {}
     for names in called:
         held = {name for name in names if holds_name(text, name)}
@@ -54,5 +54,5 @@ def other_names(text: str, called: Iterable[Sequence[str]], /) -> tuple[str, ...
 
 
 def _parts(beside: str, edge: str) -> bool:
-    """Tell whether a word may begin or end between the two characters."""
+    """Return True if a word may begin or end between the two characters."""
     return not beside.isalnum() or is_unspaced(edge) or is_unspaced(beside)

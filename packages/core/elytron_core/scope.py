@@ -1,4 +1,4 @@
-"""Where something happens: whose memory, and which part of the host's world."""
+"""Scope of a call: whose memory, and which part of the host's world."""
 
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -25,7 +25,7 @@ def _or(*names: str) -> Any:
 
 
 class ConversationKey(NamedTuple):
-    """What a conversation is known by inside its space."""
+    """The channel and the name that a conversation has inside its space."""
 
     channel: str
     conversation: str

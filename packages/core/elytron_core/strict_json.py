@@ -14,7 +14,7 @@ from elytron_core import limits
 from elytron_core.errors import InvalidJson, PayloadTooLarge
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-"""What a JSON document holds."""
+"""The value of a JSON document."""
 
 _LARGEST = 2**63
 _SURROGATE_ESCAPE = b"\\ud"
@@ -49,7 +49,7 @@ def _require_few(data: bytes, most: int) -> None:
     """Raise InvalidJson for more than `most` values, before memory is spent on them."""
     if data.count(b",") + data.count(b"[") + data.count(b"{") <= most:
         return
-    # What stands within texts is no value.
+    # Signs within texts separate no values.
     bare = _TEXT.sub(b"", data)
     if bare.count(b",") + bare.count(b"[") + bare.count(b"{") > most:
         raise InvalidJson(problem=f"has more than {most} values")

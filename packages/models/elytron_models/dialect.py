@@ -37,7 +37,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How a family of servers is asked to count the tokens of a request: its body without some fields."""
+    """The way to have a family of servers count the tokens of a request: a path, and its body without some fields."""
 
     path: str
     without: frozenset[str]

@@ -24,9 +24,9 @@ class Collection(NamedTuple):
     plane: str = ""
     """The plane that events name; empty if that is the name of the collection."""
     beside: bool = False
-    """Whether it lists or looks up other documents: it may change without a journal entry."""
+    """True if it lists or looks up other documents: it may change without a journal entry."""
     by_conversation: bool = False
-    """Whether its keys begin with the tag of a conversation."""
+    """True if its keys begin with the tag of a conversation."""
 
 
 _DECLARED = (

@@ -97,7 +97,7 @@ class Reranker(Protocol):
 
 
 class StatementLabel(StrEnum):
-    """What a text says is to hold; most texts have none of these labels."""
+    """A label of what a text says is to hold; most texts have none."""
 
     STANDING = "standing"
     """From now on: a wish for answers, a taste, a rule, what the speaker or a person close to them cannot have."""

@@ -176,7 +176,7 @@ class JobView(Value):
 
     id: JobId
     kind: str = MAINTENANCE
-    """What is done: maintenance of turns, or what a runner of the host does."""
+    """The kind of work: maintenance of turns, or one that a runner of the host knows."""
     state: JobState
     channel: str
     conversation: str

@@ -127,7 +127,7 @@ class Job(Value):
     spent: Spent = NOTHING
     kind: Name = MAINTENANCE
     payload: Annotated[str, Field(max_length=limits.JOB_PAYLOAD_CHARS)] = ""
-    """What the runner of another kind is given: ids and numbers, never words."""
+    """The input for the runner of another kind: ids and numbers, never words."""
 
     def scope(self, space: Space, /) -> Scope:
         """Return where the job's turns were said, in `space`."""

@@ -24,7 +24,7 @@ SUMMARY_FROM: Final = 40
 SUMMARY_EVERY: Final = 20
 """New messages after which its summary is renewed."""
 LIVES_DAYS: Final = {long_term.Kind.TASK: 45, long_term.Kind.PROJECT: 180}
-"""How long a fact of this kind is shown without confirmation."""
+"""Days for which a fact of this kind is shown without confirmation."""
 BUDGETS: Final = {
     long_term.Kind.PREFERENCE: 18,
     long_term.Kind.PROFILE: 12,
@@ -101,7 +101,7 @@ def fitting(days: Sequence[notes.DailyNote], month: notes.DailyNote | None, /) -
 def rolled_up(days: Sequence[notes.DailyNote], month: notes.DailyNote | None, /) -> str:
     """Return the text of a month's note: its text before, then each day with its date, cut at a note's bound.
 
-    A day that it told before is told as it is now.
+    A day that it already had is replaced by the day's text of now.
     """
     told = [line for line in month.text.splitlines() if not _tells_of(line, days)] if month is not None else []
     told += [f"{note.period}: {' '.join(note.text.split())}" for note in sorted(days, key=lambda note: note.period)]
@@ -109,7 +109,7 @@ def rolled_up(days: Sequence[notes.DailyNote], month: notes.DailyNote | None, /)
 
 
 def is_rolled_up(day: notes.DailyNote, month: notes.DailyNote | None, /) -> bool:
-    """Tell whether the month's note stands in the place of the day's."""
+    """Return True if the month's note has taken in the day's."""
     if month is None or month.forgotten_at is not None:
         return False
     return any(_tells_of(line, (day,)) for line in month.text.splitlines())
@@ -120,7 +120,7 @@ def _tells_of(line: str, days: Iterable[notes.DailyNote]) -> bool:
 
 
 def capsule_of(state: execution.ExecutionState, provenance: tuple[str, ...], /) -> CapsuleDraft | None:
-    """Return the capsule that tells what the work has come to; None while it says too little to be taken up again."""
+    """Return the capsule of the work's results so far; None while it has too little to be taken up again."""
     if similarity.is_blank(state.goal) or not (state.progress or state.done or state.next_action or state.last_output):
         return None
     is_done = state.status is execution.ExecutionStatus.DONE
@@ -140,7 +140,7 @@ def capsule_of(state: execution.ExecutionState, provenance: tuple[str, ...], /) 
 
 
 def learned_of(state: execution.ExecutionState, turns: tuple[str, ...], /) -> candidates.CandidateDraft | None:
-    """Return the procedure that finished work proposes: its steps as they were done, where there are at least three."""
+    """Return the procedure that finished work proposes: its steps as they were done, if there are at least three."""
     if state.status is not execution.ExecutionStatus.DONE or len(state.done) < STEPS_OF_A_SKILL:
         return None
     topic = " ".join(state.goal.split())[: limits.CANDIDATE_TOPIC_CHARS]

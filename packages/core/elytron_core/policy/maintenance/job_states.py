@@ -29,14 +29,14 @@ def joinable(queue: Queue, conversation: ConversationTag, /) -> QueuedJob | None
 
 
 def has_room(queue: Queue, /) -> bool:
-    """Tell whether one more job may become active."""
+    """Return True if one more job may become active."""
     return len(queue.active) < limits.JOBS_ACTIVE
 
 
 def taken(job: Job, *, holder: str, at: Instant) -> Job:
-    """Return `job` leased to `holder` from `at` on: nobody else may take it before the lease ends.
+    """Return `job` leased to `holder` from `at` on: no other worker may take it before the lease ends.
 
-    One that was taken too often and never came to an end, because its workers died over it, is given up.
+    A job that was taken too often without coming to an end, because its workers died, is given up.
     """
     if job.attempts >= limits.JOB_ATTEMPTS:
         return _moved(job, JobState.DEAD_LETTER, at=at, error=NEVER_ENDED)
@@ -56,7 +56,7 @@ def renewed(job: Job, *, at: Instant) -> Job:
 
 
 def is_held(job: Job, holder: str, /) -> bool:
-    """Tell whether `holder` has the job still."""
+    """Return True if `holder` still has the job."""
     return job.state is JobState.LEASED and job.lease is not None and job.lease.holder == holder
 
 
@@ -84,12 +84,12 @@ def cancelled(job: Job, *, at: Instant) -> Job:
 
 
 def again(job: Job, *, at: Instant) -> Job:
-    """Return `job` to be tried at once, with its attempts counted anew; what it had done stays done."""
+    """Return `job` to be tried at once, with its attempts counted from zero; what it had done stays done."""
     return _moved(job, JobState.PENDING, at=at, due_at=at, error="").model_copy(update={"attempts": 0})
 
 
 def wait_ms(attempts: int, jitter: int, /) -> int:
-    """Return how long to wait after so many attempts: twice as long each time, up to a bound, less up to a half."""
+    """Return the wait after `attempts` attempts: twice as long each time, up to a bound, less up to a half."""
     longest = min(limits.JOB_WAIT_MS << max(0, min(attempts, 32) - 1), limits.JOB_WAIT_MAX_MS)
     return longest - longest * jitter // 512
 

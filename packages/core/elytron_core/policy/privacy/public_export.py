@@ -1,6 +1,6 @@
-"""What of a space may leave its owner's hands: beliefs, unless private or a chat's own, and records called public.
+"""The part of a space that may be published: beliefs, unless private or a chat's own, and records called public.
 
-What was said stays.
+Turns stay with their owner.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ class Publisher:
     _facts: set[FactId] = field(default_factory=set[FactId])
 
     def public(self, collection: str, body: bytes, /) -> bytes | None:
-        """Return the document as everybody may see it; None where nobody may.
+        """Return the public form of the document; None if it has none.
 
-        What no rule lets out stays: a plane that is new here is private. Citations go, for they name conversations.
+        A plane without a rule here is private. Citations go, for they name conversations.
         """
         match collection:
             case long_term.FACTS:

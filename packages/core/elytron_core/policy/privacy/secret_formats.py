@@ -1,7 +1,7 @@
-"""The forms of keys and tokens that services issue, by what stands in each in small letters.
+"""Forms of keys and tokens that services issue, by a part that each contains, in small letters.
 
 Each form is long and of its issuer alone, so that no ordinary text has one. What has no form of its own, a Twilio token
-or a Datadog key, is found only where its name stands before it.
+or a Datadog key, is found only if its name precedes it.
 """
 
 from types import MappingProxyType
@@ -100,4 +100,4 @@ WITHIN: Final = MappingProxyType(
         "sig=": r"[?&]sig=([A-Za-z0-9%+/]{40,120}={0,2})(?![A-Za-z0-9%+/])",
     }
 )
-"""Forms that stand in addresses and settings; the first group is the secret."""
+"""Forms within addresses and settings; the first group is the secret."""

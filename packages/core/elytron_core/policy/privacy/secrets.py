@@ -1,7 +1,8 @@
 """Finding credentials and payment numbers in texts and blacking them out before anything is stored.
 
-Patterns go by form, so a form nobody issues is not found; a UUID, a hash, a date or an id is no secret by itself. Every
-pattern takes time linear in the text: what can fail is bounded, what is unbounded cannot be entered twice.
+Patterns go by form, so a form that no service issues is not found; a UUID, a hash, a date or an id is no secret by
+itself. Every pattern takes time linear in the text: what can fail is bounded, what is unbounded cannot be entered
+twice.
 """
 
 import re
@@ -61,8 +62,11 @@ _Starts = Callable[[str], list[int]]
 
 
 class _Rule(NamedTuple):
-    """A kind of secret: one of `needs` stands in each text, small, that has one; then what it looks like, the group
-    to black out, what else must hold of that group, and where in a text, small, it can begin (None: anywhere)."""
+    """A kind of secret and its form; each text that has one contains one of `needs` in small letters.
+
+    `group` is blacked out if `holds` is true of it. `starts` gives the places in a text of small letters at which the
+    form can begin; None is any place.
+    """
 
     kind: str
     needs: tuple[str, ...]
@@ -109,7 +113,7 @@ _NAME_BEFORE = ("api", "access", "auth", "refresh", "secret", "private", "sessio
 
 
 def _places(small: str, part: str) -> Iterator[int]:
-    """Yield where `part` stands in a text."""
+    """Yield the places of `part` in a text."""
     place = small.find(part)
     while place >= 0:
         yield place
@@ -225,7 +229,7 @@ _HINTS: Final = {
     mark: tuple(hint for hint in _EVERY_HINT if mark == next(sign for sign in _MARKS if sign in hint))
     for mark in _MARKS
 }
-"""What is looked for first, by a sign that stands in it: of most texts that people write, most signs are not there."""
+"""Hints of secrets, by a sign that each contains: most texts that people write have few of these signs."""
 _OF_DIGITS: Final = tuple(rule for rule in _RULES if all(need.isdigit() for need in rule.needs))
 _DIGITS: Final = re.compile("[0-9][0-9]")
 """A text without a hint and without two digits side by side holds no secret: most are done with at this look."""
@@ -233,7 +237,7 @@ _IBAN_START = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2})[0-9]{2}(?=[ ]?[A-Z0-9]{4})
 
 
 def is_suspect(text: str, /) -> bool:
-    """Tell whether a text has a hint of a secret; where it has none, `scrub` finds nothing."""
+    """Return True if a text has a hint of a secret; without one, `scrub` finds nothing."""
     small = _small(text)
     return next(_hints(small), None) is not None or _DIGITS.search(small) is not None
 
@@ -277,12 +281,12 @@ def _issued(hint: str) -> _Rule:
 
 
 def _small(text: str) -> str:
-    """Return `text` in small letters, each where it stood: `lower` makes two of one capital."""
+    """Return `text` in small letters, each at its old place: `lower` makes two of one capital."""
     return text.replace("İ", "i").replace("ſ", "s").lower()
 
 
 def _without(rule: _Rule, text: str, starts: list[int] | None, found: dict[str, int]) -> str:
-    """Return `text` with what one rule finds blacked out, looked for at `starts` alone where they are given."""
+    """Return `text` with what one rule finds blacked out, looked for at `starts` alone if they are given."""
     if starts is None:
         return rule.pattern.sub(partial(_blacked_out, rule=rule, found=found), text)
     kept: list[str] = []
