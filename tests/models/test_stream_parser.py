@@ -22,6 +22,8 @@ from elytron_models.frames import EventFrames
 
 EACH = pytest.mark.parametrize("name", RECORDED)
 CUT = Failed(reason=FailureReason.CUT)
+STEP = 7
+"""Bytes between two cuts that are tried. A stream that comes byte by byte is cut everywhere."""
 
 
 def told(dialect: str, *chunks: bytes) -> tuple[ModelEvent, ...]:
@@ -38,9 +40,9 @@ def test_a_whole_stream_tells_all_its_events(name: str) -> None:
 
 
 @EACH
-def test_every_byte_may_be_a_chunk_boundary(name: str) -> None:
+def test_a_stream_may_come_in_two_chunks_cut_anywhere(name: str) -> None:
     recorded = RECORDED[name]
-    for at in range(1, len(recorded.data)):
+    for at in range(1, len(recorded.data), STEP):
         assert events_of(recorded, recorded.data[:at], recorded.data[at:]) == recorded.events, at
 
 
@@ -55,7 +57,7 @@ def test_bytes_may_come_one_by_one_under_every_line_ending(name: str, ending: by
 @EACH
 def test_a_stream_that_dies_at_any_byte_is_finished_if_and_only_if_its_marker_was_seen(name: str) -> None:
     recorded = RECORDED[name]
-    for at in range(len(recorded.data)):
+    for at in (*range(0, len(recorded.data), STEP), recorded.whole_at - 1, recorded.whole_at):
         events = events_of(recorded, recorded.data[:at])
         if at >= recorded.whole_at:
             assert events == recorded.events, at

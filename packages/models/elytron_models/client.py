@@ -9,18 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from elytron_core import limits
-from elytron_core.ports.chat import (
-    Failed,
-    FailureReason,
-    InputMessage,
-    ModelEvent,
-    ModelInfo,
-    ModelRequest,
-    Opaque,
-    Reply,
-    Role,
-    TextPart,
-)
+from elytron_core.ports import chat
 from elytron_models.address import ModelAddress, address_of, checked_key, key_of
 from elytron_models.dialect import EVENT_STREAM, JSON_LINES, Dialect, Target
 from elytron_models.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES
@@ -98,15 +87,15 @@ class ModelClient:
         return f"ModelClient({str(self._address)!r})"
 
     @property
-    def info(self) -> ModelInfo:
+    def info(self) -> chat.ModelInfo:
         """Return what is known of the model."""
-        return ModelInfo(
+        return chat.ModelInfo(
             name=str(self._address),
             context_tokens=self._target.context_tokens,
             holds_schema=self._structuring is Structuring.JSON_SCHEMA,
         )
 
-    async def stream(self, request: ModelRequest, /) -> AsyncGenerator[ModelEvent]:
+    async def stream(self, request: chat.ModelRequest, /) -> AsyncGenerator[chat.ModelEvent]:
         """Yield the events of the answer, the last of which, and no other, is a Finished or a Failed.
 
         Opaque items that the server does not take back are left out, once. Raises InvalidInput for a request that the
@@ -120,20 +109,20 @@ class ModelClient:
             failed, progress = None, _Progress()
             async with aclosing(self._attempt(request, progress)) as events:
                 async for event in events:
-                    if isinstance(event, Failed) and not progress.has_begun:
+                    if isinstance(event, chat.Failed) and not progress.has_begun:
                         failed = event
                         break
                     yield event
             if failed is None:
                 return
-            if failed.reason is FailureReason.OPAQUE_REFUSED and (bare := _without_opaque(request)) != request:
+            if failed.reason is chat.FailureReason.OPAQUE_REFUSED and (bare := _without_opaque(request)) != request:
                 request, attempt = bare, attempt - 1
                 continue
             if not await self._server.waits(failed, attempt=attempt):
                 yield failed
                 return
 
-    async def count(self, request: ModelRequest, /) -> int | None:
+    async def count(self, request: chat.ModelRequest, /) -> int | None:
         """Return how many tokens the server counts in `request`; None if it does not count or does not answer.
 
         It is asked once: who wants a count has an estimate too. Raises InvalidInput as `stream` does.
@@ -146,7 +135,7 @@ class ModelClient:
         body = self._dialect.body(request, self._target)
         bare = {name: part for name, part in body.items() if name not in way.without}
         answer = await self._server.ask(way.path, bare, attempts=1)
-        if isinstance(answer, Failed):
+        if isinstance(answer, chat.Failed):
             # A server that only resembles the vendor's has no such path, and is not asked again.
             self._counts_nothing = not answer.is_passing
             return None
@@ -156,15 +145,15 @@ class ModelClient:
         """Let go of the connections; the next call opens them again."""
         await self._server.close()
 
-    async def _attempt(self, request: ModelRequest, progress: _Progress) -> AsyncGenerator[ModelEvent]:
+    async def _attempt(self, request: chat.ModelRequest, progress: _Progress) -> AsyncGenerator[chat.ModelEvent]:
         """Yield the events of one request; what keeps it from being answered is a Failed."""
         response = await self._server.send(self._dialect.path, self._dialect.body(request, self._target))
-        if isinstance(response, Failed):
+        if isinstance(response, chat.Failed):
             yield response
             return
         try:
             if _media_type(response) in _NO_STREAM[self._dialect.media_type]:
-                yield Failed(reason=FailureReason.MALFORMED)
+                yield chat.Failed(reason=chat.FailureReason.MALFORMED)
                 return
             async with aclosing(self._events(response, progress)) as events:
                 async for event in events:
@@ -172,7 +161,7 @@ class ModelClient:
         finally:
             await response.aclose()
 
-    async def _events(self, response: "httpx.Response", progress: _Progress) -> AsyncGenerator[ModelEvent]:
+    async def _events(self, response: "httpx.Response", progress: _Progress) -> AsyncGenerator[chat.ModelEvent]:
         import httpx
 
         parser = self._dialect.parser(self._address.issuer)
@@ -189,14 +178,14 @@ class ModelClient:
                         await drained(chunks)
                         return
                     if clock() > ends_at:
-                        broken = FailureReason.TIMEOUT
+                        broken = chat.FailureReason.TIMEOUT
                         break
         except httpx.TimeoutException:
-            broken = FailureReason.TIMEOUT
+            broken = chat.FailureReason.TIMEOUT
         except (httpx.TransportError, httpx.StreamError, httpx.DecodingError):
-            broken = FailureReason.CUT
-        if broken is FailureReason.TIMEOUT:
-            yield Failed(reason=broken)
+            broken = chat.FailureReason.CUT
+        if broken is chat.FailureReason.TIMEOUT:
+            yield chat.Failed(reason=broken)
             return
         for event in parser.end():
             yield event
@@ -222,10 +211,10 @@ def open_model(
     return ModelClient(address, key=key, context_tokens=context_tokens, structuring=structuring)
 
 
-def _with_schema_told(request: ModelRequest) -> ModelRequest:
+def _with_schema_told(request: chat.ModelRequest) -> chat.ModelRequest:
     if request.answer_schema is None:
         return request
-    told = InputMessage(role=Role.SYSTEM, parts=(TextPart(text=told_schema(request.answer_schema)),))
+    told = chat.InputMessage(role=chat.Role.SYSTEM, parts=(chat.TextPart(text=told_schema(request.answer_schema)),))
     return request.model_copy(update={"answer_schema": None, "messages": (told, *request.messages)})
 
 
@@ -233,10 +222,10 @@ def _media_type(response: "httpx.Response") -> str:
     return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _without_opaque(request: ModelRequest) -> ModelRequest:
+def _without_opaque(request: chat.ModelRequest) -> chat.ModelRequest:
     messages = tuple(
-        Reply(items=tuple(item for item in message.items if not isinstance(item, Opaque)))
-        if isinstance(message, Reply)
+        chat.Reply(items=tuple(item for item in message.items if not isinstance(item, chat.Opaque)))
+        if isinstance(message, chat.Reply)
         else message
         for message in request.messages
     )

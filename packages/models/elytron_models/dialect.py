@@ -6,19 +6,10 @@ from typing import Final
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
-from elytron_core.ports.chat import (
-    ImagePart,
-    InputMessage,
-    ModelRequest,
-    Opaque,
-    Part,
-    Reply,
-    TextPart,
-    ToolCall,
-    ToolResult,
-)
+from elytron_core.ports import chat
 from elytron_models.fields import Fields, fields_of
-from elytron_models.stream_parser import StreamParser
+from elytron_models.frames import EventFrames, LineFrames
+from elytron_models.stream_parser import Answer, StreamParser
 
 EVENT_STREAM: Final = "text/event-stream"
 JSON_LINES: Final = "application/x-ndjson"
@@ -49,11 +40,21 @@ class Dialect:
 
     path: str
     headers: Callable[[str], dict[str, str]]
-    body: Callable[[ModelRequest, Target], dict[str, object]]
-    parser: Callable[[str], StreamParser]
-    media_type: str = EVENT_STREAM
+    body: Callable[[chat.ModelRequest, Target], dict[str, object]]
+    answer: Callable[[str], Answer]
+    """State of an answer whose opaque items are of this issuer."""
+    has_lines: bool = False
+    """True for an answer in lines of JSON instead of events."""
     count: Count | None = None
-    """None where servers of the family count nothing."""
+    """None if servers of the family count nothing."""
+
+    @property
+    def media_type(self) -> str:
+        return JSON_LINES if self.has_lines else EVENT_STREAM
+
+    def parser(self, issuer: str, /) -> StreamParser:
+        """Return a parser of one answer, whose opaque items are of `issuer`."""
+        return StreamParser(LineFrames() if self.has_lines else EventFrames(), self.answer(issuer))
 
 
 def bearer(key: str, /) -> dict[str, str]:
@@ -69,23 +70,23 @@ def parsed(json: str, /, *, field: str) -> Fields:
     return found
 
 
-def arguments_of(call: ToolCall, /) -> Fields:
+def arguments_of(call: chat.ToolCall, /) -> Fields:
     """Return the arguments of a call as an object, also where the model wrote none."""
     found = fields_of(call.arguments or "{}")
     return found if found is not None else {"arguments": call.arguments}
 
 
-def returned(item: Opaque, target: Target, /) -> Fields | None:
+def returned(item: chat.Opaque, target: Target, /) -> Fields | None:
     """Return an opaque item for the one who issued it, None for any other."""
     return fields_of(item.body) if item.issuer == target.issuer else None
 
 
-def texts_of(parts: tuple[Part, ...], /) -> str:
+def texts_of(parts: tuple[chat.Part, ...], /) -> str:
     """Return the text of a message."""
-    return "\n\n".join(part.text for part in parts if isinstance(part, TextPart))
+    return "\n\n".join(part.text for part in parts if isinstance(part, chat.TextPart))
 
 
-def data_of(image: ImagePart, /) -> tuple[str, str] | None:
+def data_of(image: chat.ImagePart, /) -> tuple[str, str] | None:
     """Return the media type and the base64 of an image that is a `data:` URL, None for an address.
 
     Raises InvalidInput for what is neither.
@@ -98,19 +99,19 @@ def data_of(image: ImagePart, /) -> tuple[str, str] | None:
     return head.removeprefix(_DATA).removesuffix(";base64"), data
 
 
-def joined(messages: tuple[InputMessage | Reply | ToolResult, ...], /) -> list[InputMessage | Reply | ToolResult]:
+def joined(messages: tuple[chat.Message, ...], /) -> list[chat.Message]:
     """Return `messages` with neighbours of one role as one: templates of many models refuse two in a row."""
-    found: list[InputMessage | Reply | ToolResult] = []
+    found: list[chat.Message] = []
     for message in messages:
         last = found[-1] if found else None
-        if isinstance(message, InputMessage) and isinstance(last, InputMessage) and last.role == message.role:
-            found[-1] = InputMessage(role=last.role, parts=(*last.parts, *message.parts))
+        if isinstance(message, chat.InputMessage) and isinstance(last, chat.InputMessage) and last.role == message.role:
+            found[-1] = chat.InputMessage(role=last.role, parts=(*last.parts, *message.parts))
         else:
             found.append(message)
     return found
 
 
-def output_tokens(request: ModelRequest, /) -> int:
+def output_tokens(request: chat.ModelRequest, /) -> int:
     """Return how much may be written where a number must stand."""
     return request.max_tokens if request.max_tokens is not None else limits.MODEL_OUTPUT_TOKENS
 

@@ -20,8 +20,8 @@ class Answer(Protocol):
         ...
 
     def done(self) -> Events:
-        """Return the events of `[DONE]`."""
-        ...
+        """Return the events of `[DONE]`: none if it ends nothing, since some servers append it."""
+        return ()
 
 
 class StreamParser:

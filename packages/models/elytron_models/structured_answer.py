@@ -10,17 +10,7 @@ from elytron_core import strict_json
 from elytron_core.errors import ElytronError, InvalidJson, ModelRefused
 from elytron_core.model import Value
 from elytron_core.policy.extraction import structured_output as shapes
-from elytron_core.ports.chat import (
-    ChatModel,
-    FinishReason,
-    InputMessage,
-    ModelRequest,
-    Reply,
-    Role,
-    TextPart,
-    ToolChoice,
-    Usage,
-)
+from elytron_core.ports import chat
 from elytron_models.answer import ask
 
 ValueT = TypeVar("ValueT", bound=Value)
@@ -47,7 +37,7 @@ class StructuredAnswer(Generic[ValueT]):
     """A model's answer as a value, and what all its calls used."""
 
     value: ValueT
-    usage: Usage
+    usage: chat.Usage
 
 
 async def corrected(
@@ -68,21 +58,23 @@ async def corrected(
     return read.value
 
 
-async def ask_for(model: ChatModel, request: ModelRequest, shape: type[ValueT], /) -> StructuredAnswer[ValueT]:
+async def ask_for(
+    model: chat.ChatModel, request: chat.ModelRequest, shape: type[ValueT], /
+) -> StructuredAnswer[ValueT]:
     """Return the answer to `request` as a `shape`; tools are not called. Raises ModelUnavailable, ModelRefused."""
     wanted = request.model_copy(
-        update={"answer_schema": shapes.schema_of(shape), "tools": (), "tool_choice": ToolChoice.AUTO}
+        update={"answer_schema": shapes.schema_of(shape), "tools": (), "tool_choice": chat.ToolChoice.AUTO}
     )
-    usage = Usage()
+    usage = chat.Usage()
 
     async def asked(correction: Correction | None, /) -> Written:
         nonlocal usage
         more = () if correction is None else _messages(correction)
         answer = await ask(model, wanted.model_copy(update={"messages": (*wanted.messages, *more)}))
         usage = usage.plus(answer.usage)
-        if answer.reason is FinishReason.REFUSED:
+        if answer.reason is chat.FinishReason.REFUSED:
             raise ModelRefused(f"the model {model.info.name!r} will not answer this")
-        return Written(answer.text, is_cut=answer.reason is not FinishReason.STOP)
+        return Written(answer.text, is_cut=answer.reason is not chat.FinishReason.STOP)
 
     value = await corrected(asked, shape, name=model.info.name)
     return StructuredAnswer(value, usage)
@@ -93,9 +85,9 @@ def told_schema(schema: str, /) -> str:
     return f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{schema}"
 
 
-def _messages(correction: Correction) -> tuple[Reply, InputMessage]:
-    said = Reply(items=(TextPart(text=correction.answer),))
-    return said, InputMessage(role=Role.USER, parts=(TextPart(text=correction.question),))
+def _messages(correction: Correction) -> tuple[chat.Reply, chat.InputMessage]:
+    said = chat.Reply(items=(chat.TextPart(text=correction.answer),))
+    return said, chat.InputMessage(role=chat.Role.USER, parts=(chat.TextPart(text=correction.question),))
 
 
 @dataclass(frozen=True, slots=True)

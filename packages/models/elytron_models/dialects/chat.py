@@ -4,44 +4,24 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from elytron_core import limits
-from elytron_core.ports.chat import (
-    Failed,
-    FailureReason,
-    Finished,
-    FinishReason,
-    InputMessage,
-    ModelRequest,
-    Opaque,
-    Part,
-    ReasoningDelta,
-    Reply,
-    Role,
-    TextDelta,
-    TextPart,
-    ToolCall,
-    ToolCallDelta,
-    ToolChoice,
-    ToolResult,
-    Usage,
-)
+from elytron_core.ports import chat
 from elytron_models.dialect import Dialect, Target, bearer, data_of, joined, parsed, present, returned, texts_of
 from elytron_models.failures import failure_of
 from elytron_models.fields import Fields, count, inner, json_text, objects, text
-from elytron_models.frames import EventFrames
-from elytron_models.stream_parser import Events, StreamParser
+from elytron_models.stream_parser import Answer, Events
 
 _REASONS: Final = {
-    "stop": FinishReason.STOP,
-    "length": FinishReason.LENGTH,
-    "tool_calls": FinishReason.TOOLS,
-    "function_call": FinishReason.TOOLS,
-    "content_filter": FinishReason.REFUSED,
+    "stop": chat.FinishReason.STOP,
+    "length": chat.FinishReason.LENGTH,
+    "tool_calls": chat.FinishReason.TOOLS,
+    "function_call": chat.FinishReason.TOOLS,
+    "content_filter": chat.FinishReason.REFUSED,
 }
 _FAILED: Final = "error"
 """Reason that some routers write for an answer that broke off."""
 
 
-def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
+def body_of(request: chat.ModelRequest, target: Target, /) -> dict[str, object]:
     """Return the JSON of `request`."""
     body = present(
         model=target.model,
@@ -49,7 +29,7 @@ def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
         tools=[_tool(tool.name, tool.description, tool.parameters) for tool in request.tools],
         temperature=request.temperature,
     )
-    if request.tools and request.tool_choice is not ToolChoice.AUTO:
+    if request.tools and request.tool_choice is not chat.ToolChoice.AUTO:
         body["tool_choice"] = request.tool_choice.value
     if request.answer_schema is not None:
         shape = {"name": "answer", "strict": True, "schema": parsed(request.answer_schema, field="answer_schema")}
@@ -60,26 +40,21 @@ def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
     return {**body, "stream": True, "stream_options": {"include_usage": True}}
 
 
-def parser_of(issuer: str = "", /) -> StreamParser:
-    """Return a parser of one answer, whose opaque items are of `issuer`."""
-    return StreamParser(EventFrames(), ChatAnswer(issuer))
-
-
-def _plain(request: ModelRequest) -> tuple[InputMessage | Reply | ToolResult, ...]:
+def _plain(request: chat.ModelRequest) -> tuple[chat.Message, ...]:
     """Return the messages without the role `developer`, which most servers do not know."""
     return tuple(
-        InputMessage(role=Role.SYSTEM, parts=message.parts)
-        if isinstance(message, InputMessage) and message.role is Role.DEVELOPER
+        chat.InputMessage(role=chat.Role.SYSTEM, parts=message.parts)
+        if isinstance(message, chat.InputMessage) and message.role is chat.Role.DEVELOPER
         else message
         for message in request.messages
     )
 
 
-def _message(message: InputMessage | Reply | ToolResult, target: Target) -> dict[str, object]:
+def _message(message: chat.Message, target: Target) -> dict[str, object]:
     match message:
-        case InputMessage():
+        case chat.InputMessage():
             return {"role": message.role.value, "content": _content(message.parts)}
-        case Reply():
+        case chat.Reply():
             extras = _extras(message, target)
             calls = [
                 {
@@ -89,26 +64,26 @@ def _message(message: InputMessage | Reply | ToolResult, target: Target) -> dict
                     **present(extra_content=extras.get(item.id)),
                 }
                 for item in message.items
-                if isinstance(item, ToolCall)
+                if isinstance(item, chat.ToolCall)
             ]
-            said = "".join(item.text for item in message.items if isinstance(item, TextPart))
+            said = "".join(item.text for item in message.items if isinstance(item, chat.TextPart))
             return {"role": "assistant", "content": said or (None if calls else ""), **present(tool_calls=calls)}
-        case ToolResult():
+        case chat.ToolResult():
             return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
 
 
-def _extras(message: Reply, target: Target) -> dict[str, Fields]:
+def _extras(message: chat.Reply, target: Target) -> dict[str, Fields]:
     """Return what the server wants back beside its calls, by their ids."""
-    opaque = [returned(item, target) for item in message.items if isinstance(item, Opaque)]
+    opaque = [returned(item, target) for item in message.items if isinstance(item, chat.Opaque)]
     return {text(item, "id"): inner(item, "extra_content") for item in opaque if item is not None}
 
 
-def _content(parts: tuple[Part, ...]) -> object:
-    if all(isinstance(part, TextPart) for part in parts):
+def _content(parts: tuple[chat.Part, ...]) -> object:
+    if all(isinstance(part, chat.TextPart) for part in parts):
         return texts_of(parts)
     found: list[dict[str, object]] = []
     for part in parts:
-        if isinstance(part, TextPart):
+        if isinstance(part, chat.TextPart):
             found.append({"type": "text", "text": part.text})
         else:
             data_of(part)
@@ -131,14 +106,14 @@ class _Call:
 
 
 @dataclass(slots=True)
-class ChatAnswer:
+class ChatAnswer(Answer):
     """An answer in chunks. It is whole if every choice has its reason and `[DONE]` came."""
 
     issuer: str = ""
     calls: dict[int, _Call] = field(default_factory=dict[int, _Call])
     open: set[int] = field(default_factory=lambda: {0})
-    reason: FinishReason = FinishReason.INCOMPLETE
-    usage: Usage | None = None
+    reason: chat.FinishReason = chat.FinishReason.INCOMPLETE
+    usage: chat.Usage | None = None
     refused: bool = False
 
     def take(self, event: Fields, /) -> Events:
@@ -152,57 +127,57 @@ class ChatAnswer:
             index = count(choice, "index")
             reason = text(choice, "finish_reason")
             if reason == _FAILED:
-                yield Failed(reason=FailureReason.UNAVAILABLE)
+                yield chat.Failed(reason=chat.FailureReason.UNAVAILABLE)
                 return
             if reason:
                 self.open.discard(index)
             elif index not in self.open:
                 self.open.add(index)
                 if len(self.open) > limits.MODEL_ITEMS:
-                    yield Failed(reason=FailureReason.TOO_LARGE)
+                    yield chat.Failed(reason=chat.FailureReason.TOO_LARGE)
                     return
             if index == 0:
                 yield from self._delta(inner(choice, "delta"))
                 if reason:
-                    self.reason = _REASONS.get(reason, FinishReason.INCOMPLETE)
+                    self.reason = _REASONS.get(reason, chat.FinishReason.INCOMPLETE)
 
     def done(self) -> Events:
         """Return the calls, the usage and the end."""
         if self.open:
-            yield Failed(reason=FailureReason.MALFORMED)
+            yield chat.Failed(reason=chat.FailureReason.MALFORMED)
             return
         for call in self.calls.values():
-            yield ToolCall(id=call.id, name=call.name, arguments="".join(call.arguments))
+            yield chat.ToolCall(id=call.id, name=call.name, arguments="".join(call.arguments))
             if call.extra:
                 body = json_text({"id": call.id, "extra_content": call.extra})
-                yield Opaque(type="tool_call_extra", body=body, issuer=self.issuer)
+                yield chat.Opaque(type="tool_call_extra", body=body, issuer=self.issuer)
         if self.usage is not None:
             yield self.usage
         if self.refused:
-            self.reason = FinishReason.REFUSED
-        elif self.calls and self.reason is FinishReason.STOP:
-            self.reason = FinishReason.TOOLS
-        yield Finished(reason=self.reason)
+            self.reason = chat.FinishReason.REFUSED
+        elif self.calls and self.reason is chat.FinishReason.STOP:
+            self.reason = chat.FinishReason.TOOLS
+        yield chat.Finished(reason=self.reason)
 
     def _delta(self, delta: Fields) -> Events:
         if thought := text(delta, "reasoning_content") or text(delta, "reasoning"):
-            yield ReasoningDelta(text=thought)
+            yield chat.ReasoningDelta(text=thought)
         if said := text(delta, "content"):
-            yield TextDelta(text=said)
+            yield chat.TextDelta(text=said)
         if refusal := text(delta, "refusal"):
             self.refused = True
-            yield TextDelta(text=refusal)
+            yield chat.TextDelta(text=refusal)
         for part in objects(delta, "tool_calls"):
             index = self._index(part)
             if index is None:
-                yield Failed(reason=FailureReason.TOO_LARGE)
+                yield chat.Failed(reason=chat.FailureReason.TOO_LARGE)
                 return
             function = inner(part, "function")
             call = self.calls.setdefault(index, _Call(text(part, "id") or f"call_{index}"))
             call.name += text(function, "name")
             call.arguments.append(text(function, "arguments"))
             call.extra = inner(part, "extra_content") or call.extra
-            yield ToolCallDelta(
+            yield chat.ToolCallDelta(
                 index=index, id=text(part, "id"), name=text(function, "name"), arguments=text(function, "arguments")
             )
 
@@ -214,9 +189,9 @@ class ChatAnswer:
         return index if index in self.calls or len(self.calls) < limits.MODEL_TOOL_CALLS else None
 
 
-def usage_of(used: Fields, /) -> Usage:
+def usage_of(used: Fields, /) -> chat.Usage:
     """Return the usage in a chunk."""
-    return Usage(
+    return chat.Usage(
         input_tokens=count(used, "prompt_tokens"),
         output_tokens=count(used, "completion_tokens"),
         cached_tokens=count(inner(used, "prompt_tokens_details"), "cached_tokens"),
@@ -224,4 +199,4 @@ def usage_of(used: Fields, /) -> Usage:
     )
 
 
-CHAT: Final = Dialect(path="/chat/completions", headers=bearer, body=body_of, parser=parser_of)
+CHAT: Final = Dialect(path="/chat/completions", headers=bearer, body=body_of, answer=ChatAnswer)

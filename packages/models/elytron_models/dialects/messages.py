@@ -4,26 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from elytron_core import limits
-from elytron_core.ports.chat import (
-    Failed,
-    FailureReason,
-    Finished,
-    FinishReason,
-    InputMessage,
-    ModelRequest,
-    Opaque,
-    Part,
-    ReasoningDelta,
-    Reply,
-    Role,
-    TextDelta,
-    TextPart,
-    ToolCall,
-    ToolCallDelta,
-    ToolChoice,
-    ToolResult,
-    Usage,
-)
+from elytron_core.ports import chat
 from elytron_models.dialect import (
     Count,
     Dialect,
@@ -37,19 +18,18 @@ from elytron_models.dialect import (
 )
 from elytron_models.failures import failure_of
 from elytron_models.fields import Fields, count, inner, json_text, text
-from elytron_models.frames import EventFrames
-from elytron_models.stream_parser import Events, StreamParser
+from elytron_models.stream_parser import Answer, Events
 
 VERSION: Final = "2023-06-01"
 _REASONS: Final = {
-    "end_turn": FinishReason.STOP,
-    "stop_sequence": FinishReason.STOP,
-    "max_tokens": FinishReason.LENGTH,
-    "model_context_window_exceeded": FinishReason.LENGTH,
-    "tool_use": FinishReason.TOOLS,
-    "refusal": FinishReason.REFUSED,
+    "end_turn": chat.FinishReason.STOP,
+    "stop_sequence": chat.FinishReason.STOP,
+    "max_tokens": chat.FinishReason.LENGTH,
+    "model_context_window_exceeded": chat.FinishReason.LENGTH,
+    "tool_use": chat.FinishReason.TOOLS,
+    "refusal": chat.FinishReason.REFUSED,
 }
-_CHOICES: Final = {ToolChoice.NONE: "none", ToolChoice.REQUIRED: "any"}
+_CHOICES: Final = {chat.ToolChoice.NONE: "none", chat.ToolChoice.REQUIRED: "any"}
 
 
 def headers_of(key: str, /) -> dict[str, str]:
@@ -57,7 +37,7 @@ def headers_of(key: str, /) -> dict[str, str]:
     return {"x-api-key": key, "anthropic-version": VERSION} if key else {"anthropic-version": VERSION}
 
 
-def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
+def body_of(request: chat.ModelRequest, target: Target, /) -> dict[str, object]:
     """Return the JSON of `request`, without its temperature, which the dialect does not have any more."""
     body = present(
         model=target.model,
@@ -70,7 +50,7 @@ def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
             for tool in request.tools
         ],
     )
-    if request.tools and request.tool_choice is not ToolChoice.AUTO:
+    if request.tools and request.tool_choice is not chat.ToolChoice.AUTO:
         body["tool_choice"] = {"type": _CHOICES[request.tool_choice]}
     if request.answer_schema is not None:
         shape = parsed(request.answer_schema, field="answer_schema")
@@ -78,23 +58,18 @@ def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
     return {**body, "stream": True}
 
 
-def parser_of(issuer: str = "", /) -> StreamParser:
-    """Return a parser of one answer, whose opaque items are of `issuer`."""
-    return StreamParser(EventFrames(), MessagesAnswer(issuer))
+def _is_policy(message: chat.Message) -> bool:
+    return isinstance(message, chat.InputMessage) and message.role is not chat.Role.USER
 
 
-def _is_policy(message: InputMessage | Reply | ToolResult) -> bool:
-    return isinstance(message, InputMessage) and message.role is not Role.USER
-
-
-def _turns(request: ModelRequest, target: Target) -> list[dict[str, object]]:
+def _turns(request: chat.ModelRequest, target: Target) -> list[dict[str, object]]:
     """Return the messages that are no policy, neighbours of one role as one."""
     found: list[tuple[str, list[Fields]]] = []
     for message in request.messages:
         blocks = [] if _is_policy(message) else _blocks(message, target)
         if not blocks:
             continue
-        role = "assistant" if isinstance(message, Reply) else "user"
+        role = "assistant" if isinstance(message, chat.Reply) else "user"
         if found and found[-1][0] == role:
             found[-1][1].extend(blocks)
         else:
@@ -102,19 +77,19 @@ def _turns(request: ModelRequest, target: Target) -> list[dict[str, object]]:
     return [{"role": role, "content": blocks} for role, blocks in found]
 
 
-def _blocks(message: InputMessage | Reply | ToolResult, target: Target) -> list[Fields]:
+def _blocks(message: chat.Message, target: Target) -> list[Fields]:
     match message:
-        case InputMessage():
+        case chat.InputMessage():
             return [block for part in message.parts if (block := _part(part)) is not None]
-        case ToolResult():
+        case chat.ToolResult():
             block = present(type="tool_result", tool_use_id=message.call_id, content=message.text)
             return [block | {"is_error": True} if message.is_error else block]
-        case Reply():
+        case chat.Reply():
             return [block for item in message.items if (block := _item(item, target)) is not None]
 
 
-def _part(part: Part) -> Fields | None:
-    if isinstance(part, TextPart):
+def _part(part: chat.Part) -> Fields | None:
+    if isinstance(part, chat.TextPart):
         # An empty block is refused.
         return {"type": "text", "text": part.text} if part.text else None
     data = data_of(part)
@@ -123,13 +98,13 @@ def _part(part: Part) -> Fields | None:
     return {"type": "image", "source": {"type": "base64", "media_type": data[0], "data": data[1]}}
 
 
-def _item(item: TextPart | ToolCall | Opaque, target: Target) -> Fields | None:
+def _item(item: chat.ReplyItem, target: Target) -> Fields | None:
     match item:
-        case TextPart():
+        case chat.TextPart():
             return _part(item)
-        case ToolCall():
+        case chat.ToolCall():
             return {"type": "tool_use", "id": item.id, "name": item.name, "input": arguments_of(item)}
-        case Opaque():
+        case chat.Opaque():
             return returned(item, target)
 
 
@@ -141,13 +116,13 @@ class _Block:
 
 
 @dataclass(slots=True)
-class MessagesAnswer:
+class MessagesAnswer(Answer):
     """An answer as blocks. It is whole when `message_stop` came."""
 
-    issuer: str
+    issuer: str = ""
     blocks: dict[int, _Block] = field(default_factory=dict[int, _Block])
     used: dict[str, object] = field(default_factory=dict[str, object])
-    reason: FinishReason = FinishReason.INCOMPLETE
+    reason: chat.FinishReason = chat.FinishReason.INCOMPLETE
 
     def take(self, event: Fields, /) -> Events:
         """Return the events of one server event; unknown kinds have none."""
@@ -164,7 +139,7 @@ class MessagesAnswer:
             case "message_delta":
                 self.used.update({name: told for name, told in inner(event, "usage").items() if told is not None})
                 if why := text(inner(event, "delta"), "stop_reason"):
-                    self.reason = _REASONS.get(why, FinishReason.INCOMPLETE)
+                    self.reason = _REASONS.get(why, chat.FinishReason.INCOMPLETE)
             case "message_stop":
                 yield from self._ended()
             case "error":
@@ -172,37 +147,33 @@ class MessagesAnswer:
             case _:
                 pass
 
-    def done(self) -> Events:
-        """Return nothing: the dialect has no `[DONE]`."""
-        return ()
-
     def _started(self, index: int, start: Fields) -> Events:
         if len(self.blocks) >= limits.MODEL_ITEMS:
-            yield Failed(reason=FailureReason.TOO_LARGE)
+            yield chat.Failed(reason=chat.FailureReason.TOO_LARGE)
             return
         self.blocks[index] = _Block(start)
         if text(start, "type") == "tool_use":
-            yield ToolCallDelta(index=index, id=text(start, "id"), name=text(start, "name"))
+            yield chat.ToolCallDelta(index=index, id=text(start, "id"), name=text(start, "name"))
         elif text(start, "type") == "text" and (said := text(start, "text")):
-            yield TextDelta(text=said)
+            yield chat.TextDelta(text=said)
 
     def _delta(self, index: int, delta: Fields) -> Events:
         block = self.blocks.get(index)
         if block is None:
-            yield Failed(reason=FailureReason.MALFORMED)
+            yield chat.Failed(reason=chat.FailureReason.MALFORMED)
             return
         match text(delta, "type"):
             case "text_delta":
-                yield TextDelta(text=text(delta, "text"))
+                yield chat.TextDelta(text=text(delta, "text"))
             case "thinking_delta":
                 block.pieces.append(text(delta, "thinking"))
-                yield ReasoningDelta(text=text(delta, "thinking"))
+                yield chat.ReasoningDelta(text=text(delta, "thinking"))
             case "signature_delta":
                 block.signature += text(delta, "signature")
             case "input_json_delta":
                 block.pieces.append(text(delta, "partial_json"))
                 if text(block.start, "type") == "tool_use":
-                    yield ToolCallDelta(index=index, arguments=text(delta, "partial_json"))
+                    yield chat.ToolCallDelta(index=index, arguments=text(delta, "partial_json"))
             case _:
                 pass
 
@@ -215,27 +186,27 @@ class MessagesAnswer:
                 pass
             case "tool_use":
                 arguments = written or json_text(start.get("input") or {})
-                yield ToolCall(id=text(start, "id"), name=text(start, "name"), arguments=arguments)
+                yield chat.ToolCall(id=text(start, "id"), name=text(start, "name"), arguments=arguments)
             case "thinking":
                 signature = block.signature or text(start, "signature")
                 told = {"type": "thinking", "thinking": text(start, "thinking") + written, "signature": signature}
-                yield Opaque(type="thinking", body=json_text(told), issuer=self.issuer)
+                yield chat.Opaque(type="thinking", body=json_text(told), issuer=self.issuer)
             case kind:
-                yield Opaque(type=kind, body=json_text(start), issuer=self.issuer)
+                yield chat.Opaque(type=kind, body=json_text(start), issuer=self.issuer)
 
     def _ended(self) -> Events:
         if self.blocks:
-            yield Failed(reason=FailureReason.MALFORMED)
+            yield chat.Failed(reason=chat.FailureReason.MALFORMED)
             return
         if self.used:
             yield usage_of(self.used)
-        yield Finished(reason=self.reason)
+        yield chat.Finished(reason=self.reason)
 
 
-def usage_of(used: Fields, /) -> Usage:
+def usage_of(used: Fields, /) -> chat.Usage:
     """Return the usage of a message; the dialect counts what is cached beside the rest of the input."""
     read = count(used, "cache_read_input_tokens")
-    return Usage(
+    return chat.Usage(
         input_tokens=count(used, "input_tokens") + count(used, "cache_creation_input_tokens") + read,
         output_tokens=count(used, "output_tokens"),
         cached_tokens=read,
@@ -247,6 +218,6 @@ MESSAGES: Final = Dialect(
     path="/messages",
     headers=headers_of,
     body=body_of,
-    parser=parser_of,
+    answer=MessagesAnswer,
     count=Count("/messages/count_tokens", frozenset({"stream", "max_tokens"})),
 )

@@ -5,28 +5,8 @@ from typing import Final
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
-from elytron_core.ports.chat import (
-    Failed,
-    FailureReason,
-    Finished,
-    FinishReason,
-    ImagePart,
-    InputMessage,
-    ModelRequest,
-    Opaque,
-    ReasoningDelta,
-    Reply,
-    Role,
-    TextDelta,
-    TextPart,
-    ToolCall,
-    ToolCallDelta,
-    ToolChoice,
-    ToolResult,
-    Usage,
-)
+from elytron_core.ports import chat
 from elytron_models.dialect import (
-    JSON_LINES,
     Dialect,
     Target,
     arguments_of,
@@ -40,15 +20,14 @@ from elytron_models.dialect import (
 )
 from elytron_models.failures import failure_of
 from elytron_models.fields import Fields, count, inner, json_text, objects, text
-from elytron_models.frames import LineFrames
-from elytron_models.stream_parser import Events, StreamParser
+from elytron_models.stream_parser import Answer, Events
 
-_REASONS: Final = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
+_REASONS: Final = {"stop": chat.FinishReason.STOP, "length": chat.FinishReason.LENGTH}
 
 
-def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
+def body_of(request: chat.ModelRequest, target: Target, /) -> dict[str, object]:
     """Return the JSON of `request`. The server has no choice of tools: with NONE it is sent none."""
-    tools = () if request.tool_choice is ToolChoice.NONE else request.tools
+    tools = () if request.tool_choice is chat.ToolChoice.NONE else request.tools
     return present(
         model=target.model,
         messages=[_message(message, target) for message in joined(request.messages)],
@@ -69,32 +48,27 @@ def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
     ) | {"stream": True}
 
 
-def parser_of(issuer: str = "", /) -> StreamParser:
-    """Return a parser of one answer, whose opaque items are of `issuer`."""
-    return StreamParser(LineFrames(), OllamaAnswer(issuer))
-
-
-def _message(message: InputMessage | Reply | ToolResult, target: Target) -> dict[str, object]:
+def _message(message: chat.Message, target: Target) -> dict[str, object]:
     match message:
-        case InputMessage():
-            role = Role.USER if message.role is Role.USER else Role.SYSTEM
-            images = [_image(part) for part in message.parts if isinstance(part, ImagePart)]
+        case chat.InputMessage():
+            role = chat.Role.USER if message.role is chat.Role.USER else chat.Role.SYSTEM
+            images = [_image(part) for part in message.parts if isinstance(part, chat.ImagePart)]
             return {"role": role.value, "content": texts_of(message.parts), **present(images=images)}
-        case ToolResult():
+        case chat.ToolResult():
             return {"role": "tool", "content": message.text, "tool_name": message.tool}
-        case Reply():
+        case chat.Reply():
             calls = [
                 {"function": {"name": item.name, "arguments": arguments_of(item)}}
                 for item in message.items
-                if isinstance(item, ToolCall)
+                if isinstance(item, chat.ToolCall)
             ]
-            opaque = [returned(item, target) for item in message.items if isinstance(item, Opaque)]
+            opaque = [returned(item, target) for item in message.items if isinstance(item, chat.Opaque)]
             thought = "".join(text(item, "thinking") for item in opaque if item is not None)
-            said = "".join(item.text for item in message.items if isinstance(item, TextPart))
+            said = "".join(item.text for item in message.items if isinstance(item, chat.TextPart))
             return {"role": "assistant", "content": said, **present(thinking=thought, tool_calls=calls)}
 
 
-def _image(part: ImagePart) -> str:
+def _image(part: chat.ImagePart) -> str:
     data = data_of(part)
     if data is None:
         raise InvalidInput(field="image", problem="is an address, and Ollama takes only the bytes: give a data: URL")
@@ -102,10 +76,10 @@ def _image(part: ImagePart) -> str:
 
 
 @dataclass(slots=True)
-class OllamaAnswer:
+class OllamaAnswer(Answer):
     """An answer in lines. It is whole when a line with `done: true` came; any line may hold tool calls."""
 
-    issuer: str
+    issuer: str = ""
     thoughts: list[str] = field(default_factory=list[str])
     calls: int = 0
 
@@ -117,10 +91,10 @@ class OllamaAnswer:
         message = inner(event, "message")
         if thought := text(message, "thinking") or text(event, "thinking"):
             self.thoughts.append(thought)
-            yield ReasoningDelta(text=thought)
+            yield chat.ReasoningDelta(text=thought)
         if said := text(message, "content") or text(event, "response"):
             yield from self._thought()
-            yield TextDelta(text=said)
+            yield chat.TextDelta(text=said)
         for call in objects(message, "tool_calls"):
             yield from self._thought()
             yield from self._called(call)
@@ -128,33 +102,31 @@ class OllamaAnswer:
             yield from self._thought()
             yield from self._ended(event)
 
-    def done(self) -> Events:
-        """Return nothing: the dialect has no `[DONE]`."""
-        return ()
-
     def _thought(self) -> Events:
         """Return what was thought so far as one item, so that it keeps its place before what follows."""
         if self.thoughts:
             body = json_text({"thinking": "".join(self.thoughts)})
             self.thoughts.clear()
-            yield Opaque(type="thinking", body=body, issuer=self.issuer)
+            yield chat.Opaque(type="thinking", body=body, issuer=self.issuer)
 
     def _called(self, call: Fields) -> Events:
         if self.calls >= limits.MODEL_TOOL_CALLS:
-            yield Failed(reason=FailureReason.TOO_LARGE)
+            yield chat.Failed(reason=chat.FailureReason.TOO_LARGE)
             return
         function = inner(call, "function")
         index, self.calls = self.calls, self.calls + 1
         arguments = json_text(inner(function, "arguments"))
         named = text(call, "id") or f"call_{index}"
-        yield ToolCallDelta(index=index, id=named, name=text(function, "name"), arguments=arguments)
-        yield ToolCall(id=named, name=text(function, "name"), arguments=arguments)
+        yield chat.ToolCallDelta(index=index, id=named, name=text(function, "name"), arguments=arguments)
+        yield chat.ToolCall(id=named, name=text(function, "name"), arguments=arguments)
 
     def _ended(self, event: Fields) -> Events:
         if "eval_count" in event or "prompt_eval_count" in event:
-            yield Usage(input_tokens=count(event, "prompt_eval_count"), output_tokens=count(event, "eval_count"))
-        reason = _REASONS.get(text(event, "done_reason") or "stop", FinishReason.INCOMPLETE)
-        yield Finished(reason=FinishReason.TOOLS if self.calls and reason is FinishReason.STOP else reason)
+            yield chat.Usage(input_tokens=count(event, "prompt_eval_count"), output_tokens=count(event, "eval_count"))
+        reason = _REASONS.get(text(event, "done_reason") or "stop", chat.FinishReason.INCOMPLETE)
+        if self.calls and reason is chat.FinishReason.STOP:
+            reason = chat.FinishReason.TOOLS
+        yield chat.Finished(reason=reason)
 
 
-OLLAMA: Final = Dialect(path="/api/chat", headers=bearer, body=body_of, parser=parser_of, media_type=JSON_LINES)
+OLLAMA: Final = Dialect(path="/api/chat", headers=bearer, body=body_of, answer=OllamaAnswer, has_lines=True)

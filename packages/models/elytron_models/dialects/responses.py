@@ -4,36 +4,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from elytron_core import limits
-from elytron_core.ports.chat import (
-    Failed,
-    FailureReason,
-    Finished,
-    FinishReason,
-    InputMessage,
-    ModelRequest,
-    Opaque,
-    Part,
-    ReasoningDelta,
-    Reply,
-    TextDelta,
-    TextPart,
-    ToolCall,
-    ToolCallDelta,
-    ToolChoice,
-    ToolResult,
-    Usage,
-)
+from elytron_core.ports import chat
 from elytron_models.dialect import Count, Dialect, Target, bearer, data_of, parsed, present, returned
 from elytron_models.failures import failure_of
 from elytron_models.fields import Fields, count, fields, inner, json_text, objects, text
-from elytron_models.frames import EventFrames
-from elytron_models.stream_parser import Events, StreamParser
+from elytron_models.stream_parser import Answer, Events
 
 _REASONING: Final = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
-_INCOMPLETE: Final = {"max_output_tokens": FinishReason.LENGTH, "content_filter": FinishReason.REFUSED}
+_INCOMPLETE: Final = {"max_output_tokens": chat.FinishReason.LENGTH, "content_filter": chat.FinishReason.REFUSED}
 
 
-def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
+def body_of(request: chat.ModelRequest, target: Target, /) -> dict[str, object]:
     """Return the JSON of `request`."""
     body = present(
         model=target.model,
@@ -46,7 +27,7 @@ def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
         max_output_tokens=request.max_tokens,
         temperature=request.temperature,
     )
-    if request.tools and request.tool_choice is not ToolChoice.AUTO:
+    if request.tools and request.tool_choice is not chat.ToolChoice.AUTO:
         body["tool_choice"] = request.tool_choice.value
     if request.answer_schema is not None:
         shape = parsed(request.answer_schema, field="answer_schema")
@@ -54,44 +35,39 @@ def body_of(request: ModelRequest, target: Target, /) -> dict[str, object]:
     return {**body, "stream": True, "store": False, "include": ["reasoning.encrypted_content"]}
 
 
-def parser_of(issuer: str = "", /) -> StreamParser:
-    """Return a parser of one answer, whose opaque items are of `issuer`."""
-    return StreamParser(EventFrames(), ResponsesAnswer(issuer))
-
-
-def _items(message: InputMessage | Reply | ToolResult, target: Target) -> list[Fields]:
+def _items(message: chat.Message, target: Target) -> list[Fields]:
     match message:
-        case InputMessage():
+        case chat.InputMessage():
             content = [_part(part) for part in message.parts]
             return [{"type": "message", "role": message.role.value, "content": content}]
-        case ToolResult():
+        case chat.ToolResult():
             return [{"type": "function_call_output", "call_id": message.call_id, "output": message.text}]
-        case Reply():
+        case chat.Reply():
             return [item for one in message.items if (item := _item(one, target)) is not None]
 
 
-def _part(part: Part) -> Fields:
-    if isinstance(part, TextPart):
+def _part(part: chat.Part) -> Fields:
+    if isinstance(part, chat.TextPart):
         return {"type": "input_text", "text": part.text}
     data_of(part)
     return {"type": "input_image", "image_url": part.url, "detail": "auto"}
 
 
-def _item(item: TextPart | ToolCall | Opaque, target: Target) -> Fields | None:
+def _item(item: chat.ReplyItem, target: Target) -> Fields | None:
     match item:
-        case TextPart():
+        case chat.TextPart():
             return {"type": "message", "role": "assistant", "content": item.text} if item.text else None
-        case ToolCall():
+        case chat.ToolCall():
             return {"type": "function_call", "call_id": item.id, "name": item.name, "arguments": item.arguments}
-        case Opaque():
+        case chat.Opaque():
             return returned(item, target)
 
 
 @dataclass(slots=True)
-class ResponsesAnswer:
+class ResponsesAnswer(Answer):
     """An answer as events of items. It is whole when `response.completed` or `response.incomplete` came."""
 
-    issuer: str
+    issuer: str = ""
     settled: set[int] = field(default_factory=set[int])
     """Items that are complete."""
     spoken: set[int] = field(default_factory=set[int])
@@ -102,22 +78,22 @@ class ResponsesAnswer:
         """Return the events of one server event; unknown kinds have none."""
         kind, index = text(event, "type"), count(event, "output_index")
         if index >= limits.MODEL_ITEMS:
-            yield Failed(reason=FailureReason.TOO_LARGE)
+            yield chat.Failed(reason=chat.FailureReason.TOO_LARGE)
             return
         match kind:
             case "response.output_text.delta" | "response.refusal.delta":
                 self.spoken.add(index)
                 self.refused = self.refused or kind == "response.refusal.delta"
                 if said := text(event, "delta"):
-                    yield TextDelta(text=said)
+                    yield chat.TextDelta(text=said)
             case _ if kind in _REASONING:
-                yield ReasoningDelta(text=text(event, "delta"))
+                yield chat.ReasoningDelta(text=text(event, "delta"))
             case "response.output_item.added":
                 item = inner(event, "item")
                 if text(item, "type") == "function_call":
-                    yield ToolCallDelta(index=index, id=text(item, "call_id"), name=text(item, "name"))
+                    yield chat.ToolCallDelta(index=index, id=text(item, "call_id"), name=text(item, "name"))
             case "response.function_call_arguments.delta":
-                yield ToolCallDelta(index=index, arguments=text(event, "delta"))
+                yield chat.ToolCallDelta(index=index, arguments=text(event, "delta"))
             case "response.output_item.done":
                 yield from self._item(index, inner(event, "item"))
             case "response.completed" | "response.incomplete":
@@ -128,10 +104,6 @@ class ResponsesAnswer:
                 yield failure_of(inner(event, "error") or event)
             case _:
                 pass
-
-    def done(self) -> Events:
-        """Return nothing: some servers append `[DONE]`, and it ends nothing here."""
-        return ()
 
     def _item(self, index: int, item: Fields) -> Events:
         """Return what a whole item adds to its deltas."""
@@ -144,21 +116,23 @@ class ResponsesAnswer:
                     yield from self._message(item)
             case "function_call":
                 self.called = True
-                yield ToolCall(id=text(item, "call_id"), name=text(item, "name"), arguments=text(item, "arguments"))
+                yield chat.ToolCall(
+                    id=text(item, "call_id"), name=text(item, "name"), arguments=text(item, "arguments")
+                )
             case "reasoning":
                 # Without its content the server would look for an item that it does not keep.
                 if item.get("encrypted_content") or item.get("content"):
-                    yield Opaque(type="reasoning", body=json_text(item), issuer=self.issuer)
+                    yield chat.Opaque(type="reasoning", body=json_text(item), issuer=self.issuer)
             case "":
-                yield Failed(reason=FailureReason.MALFORMED)
+                yield chat.Failed(reason=chat.FailureReason.MALFORMED)
             case kind:
-                yield Opaque(type=kind, body=json_text(item), issuer=self.issuer)
+                yield chat.Opaque(type=kind, body=json_text(item), issuer=self.issuer)
 
     def _message(self, item: Fields) -> Events:
         for part in objects(item, "content"):
             self.refused = self.refused or text(part, "type") == "refusal"
             if said := text(part, "text") or text(part, "refusal"):
-                yield TextDelta(text=said)
+                yield chat.TextDelta(text=said)
 
     def _ended(self, response: Fields, *, is_whole: bool) -> Events:
         for index, item in enumerate(objects(response, "output")):
@@ -167,16 +141,16 @@ class ResponsesAnswer:
             yield usage_of(used)
         if not is_whole:
             why = text(inner(response, "incomplete_details"), "reason")
-            yield Finished(reason=_INCOMPLETE.get(why, FinishReason.INCOMPLETE))
+            yield chat.Finished(reason=_INCOMPLETE.get(why, chat.FinishReason.INCOMPLETE))
         elif self.called:
-            yield Finished(reason=FinishReason.TOOLS)
+            yield chat.Finished(reason=chat.FinishReason.TOOLS)
         else:
-            yield Finished(reason=FinishReason.REFUSED if self.refused else FinishReason.STOP)
+            yield chat.Finished(reason=chat.FinishReason.REFUSED if self.refused else chat.FinishReason.STOP)
 
 
-def usage_of(used: Fields, /) -> Usage:
+def usage_of(used: Fields, /) -> chat.Usage:
     """Return the usage in a response."""
-    return Usage(
+    return chat.Usage(
         input_tokens=count(used, "input_tokens"),
         output_tokens=count(used, "output_tokens"),
         cached_tokens=count(fields(used.get("input_tokens_details")), "cached_tokens"),
@@ -188,7 +162,7 @@ RESPONSES: Final = Dialect(
     path="/responses",
     headers=bearer,
     body=body_of,
-    parser=parser_of,
+    answer=ResponsesAnswer,
     count=Count(
         "/responses/input_tokens", frozenset({"stream", "store", "include", "max_output_tokens", "temperature"})
     ),
