@@ -1,31 +1,8 @@
-"""Search inside one memory space: a fold over its journal. `elytron_index.space_index` holds the index itself."""
+"""Search inside one memory space: a fold over its journal. `elytron_index.space_index` holds the index itself.
 
-from elytron_index.query import (
-    METADATA,
-    Bm25,
-    Candidate,
-    Candidates,
-    Context,
-    Filters,
-    IndexQuery,
-    Place,
-    Signals,
-    UnitView,
-)
-from elytron_index.units import Change, Embedded, Unit
+Names are loaded when they are first used.
+"""
 
-__all__ = [
-    "METADATA",
-    "Bm25",
-    "Candidate",
-    "Candidates",
-    "Change",
-    "Context",
-    "Embedded",
-    "Filters",
-    "IndexQuery",
-    "Place",
-    "Signals",
-    "Unit",
-    "UnitView",
-]
+from elytron_core.lazy import exports
+
+__getattr__, __dir__ = exports(__name__)

@@ -45,103 +45,10 @@
     ├── GatewayRefused            gateway_refused            a Memory Gateway said no, with its HTTP status
     └── Unreachable               unreachable                a server of ours does not answer (retryable)
 
-Messages name the thing and the way out; they never hold a value that may be secret.
+Messages name the thing and the way out; they never hold a value that may be secret. Names are loaded when they are
+first used.
 """
 
-from elytron_core.errors.calls import (
-    Conflict,
-    IdempotencyConflict,
-    InvalidInput,
-    InvalidJson,
-    LimitExceeded,
-    MissingExtra,
-    NotFound,
-    Overloaded,
-    PayloadTooLarge,
-    PermissionRefused,
-    PreconditionFailed,
-    RateLimited,
-    ScopeMissing,
-    SpaceIncomplete,
-    SpaceInUse,
-    StillRunning,
-    StoreUrlInvalid,
-    TurnConflict,
-    Unauthorized,
-    UnreadableFile,
-    Unsupported,
-    UnsupportedMedia,
-)
-from elytron_core.errors.elsewhere import (
-    GatewayRefused,
-    ModelError,
-    ModelRefused,
-    ModelUnavailable,
-    Unreachable,
-)
-from elytron_core.errors.root import ElytronError
-from elytron_core.errors.stores import (
-    KeyDestroyed,
-    KeyMissing,
-    SealBroken,
-    SealError,
-    StoreBudgetExceeded,
-    StoreBusy,
-    StoreClosed,
-    StoreCorrupt,
-    StoreError,
-    StoreFailed,
-    StoreForeign,
-    StoreFull,
-    StoreMissing,
-    StoreNewer,
-    StoreReadOnly,
-    StoreUnavailable,
-)
+from elytron_core.lazy import exports
 
-__all__ = [
-    "Conflict",
-    "ElytronError",
-    "GatewayRefused",
-    "IdempotencyConflict",
-    "InvalidInput",
-    "InvalidJson",
-    "KeyDestroyed",
-    "KeyMissing",
-    "LimitExceeded",
-    "MissingExtra",
-    "ModelError",
-    "ModelRefused",
-    "ModelUnavailable",
-    "NotFound",
-    "Overloaded",
-    "PayloadTooLarge",
-    "PermissionRefused",
-    "PreconditionFailed",
-    "RateLimited",
-    "ScopeMissing",
-    "SealBroken",
-    "SealError",
-    "SpaceInUse",
-    "SpaceIncomplete",
-    "StillRunning",
-    "StoreBudgetExceeded",
-    "StoreBusy",
-    "StoreClosed",
-    "StoreCorrupt",
-    "StoreError",
-    "StoreFailed",
-    "StoreForeign",
-    "StoreFull",
-    "StoreMissing",
-    "StoreNewer",
-    "StoreReadOnly",
-    "StoreUnavailable",
-    "StoreUrlInvalid",
-    "TurnConflict",
-    "Unauthorized",
-    "Unreachable",
-    "UnreadableFile",
-    "Unsupported",
-    "UnsupportedMedia",
-]
+__getattr__, __dir__ = exports(__name__)
