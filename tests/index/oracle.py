@@ -105,9 +105,9 @@ def signals(units: Sequence[Unit], query: IndexQuery) -> list[dict[str, float]]:
     bodies = [ANALYSER.terms(unit.text) for unit in units]
     every, named = ANALYSER.query_terms(query.text), names(units, query)
     words = [term for term in every if term not in named]
-    body = bm25(bodies, words, k1=query.body.k1, b=query.body.b, related=kindred(units, words, query))
-    title = bm25([ANALYSER.terms(unit.title) for unit in units], every, k1=query.title.k1, b=query.title.b)
-    name = bm25(bodies, named, k1=query.body.k1, b=query.body.b)
+    body = bm25(bodies, words, k1=query.bm25.k1, b=query.bm25.b, related=kindred(units, words, query))
+    title = bm25([ANALYSER.terms(unit.title) for unit in units], every, k1=query.bm25.k1, b=query.bm25.b)
+    name = bm25(bodies, named, k1=query.bm25.k1, b=query.bm25.b)
     found: list[dict[str, float]] = []
     for place, unit in enumerate(units):
         spoken = ANALYSER.terms(unit.speaker)
@@ -120,10 +120,8 @@ def signals(units: Sequence[Unit], query: IndexQuery) -> list[dict[str, float]]:
         })  # fmt: skip
     for place, beside in enumerate(neighbourhood(units)):
         near = [other if other is not None and is_one_talk(units[place], units[other]) else None for other in beside]
-        context = query.context
-        shares = (context.before, context.after, context.second_before, context.second_after)
-        steps = zip(shares, near, strict=True)
-        take = 1 / (1 + (len(units[place].text) / query.context.chars) ** 2)
+        steps = zip((0.3, 0.2, 0.1, 0.1), near, strict=True)
+        take = 1 / (1 + (len(units[place].text) / 300) ** 2)
         found[place]["near"] = take * sum(step * found[other]["body"] for step, other in steps if other is not None)
     return found
 

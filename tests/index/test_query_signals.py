@@ -159,7 +159,7 @@ def test_long_answers_do_not_make_a_word_in_them_worth_as_much_as_in_a_short_tex
     units = [unit(1, long, thread=""), unit(2, short, thread="")]
 
     def ratio(typical: float) -> float:
-        found = by_text(units, IndexQuery(text="ferry", limit=9, body=Bm25(typical=typical)))
+        found = by_text(units, IndexQuery(text="ferry", limit=9, bm25=Bm25(typical=typical)))
         return found[long].signals.body / found[short].signals.body
 
     assert ratio(Bm25().typical) < 0.3 < ratio(1_000.0)

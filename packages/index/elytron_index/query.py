@@ -66,20 +66,6 @@ class Bm25:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """Shares that a unit takes from its neighbours in the thread: the one before, the one after, and those beside them.
-
-    A long unit explains itself: at `chars` characters it takes half as much.
-    """
-
-    before: float = 0.3
-    after: float = 0.2
-    second_before: float = 0.1
-    second_after: float = 0.1
-    chars: int = 300
-
-
-@dataclass(frozen=True, slots=True)
 class IndexQuery:
     """A search. `vector` is a model's id and the query's embedding, compared with units of that model alone.
 
@@ -94,9 +80,7 @@ class IndexQuery:
     vector: tuple[str, bytes] | None = None
     filters: Filters = field(default_factory=Filters)
     weights: Weights = STANDARD
-    body: Bm25 = Bm25()
-    title: Bm25 = Bm25()
-    context: Context = Context()
+    bm25: Bm25 = Bm25()
     spans: tuple[Span, ...] = ()
     fits: Trait = Trait.NOTHING
     heeds: Trait = Trait.NOTHING
@@ -133,7 +117,7 @@ class Signals(NamedTuple, Generic[Number]):
     name: Number
     """BM25 of the text for those names."""
     near: Number
-    """Shares of the neighbours' body, as `Context` says."""
+    """Shares of the neighbours' body."""
     window: Number
     """BM25 of the unit and two neighbours on each side, read as one text."""
     session: Number

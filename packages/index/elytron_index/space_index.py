@@ -16,8 +16,7 @@ from elytron_index.checkpoint.codec import Bytes
 from elytron_index.lexicon.terms import Learnt
 from elytron_index.query import Candidates, Filters, IndexQuery, UnitView
 from elytron_index.search.query_terms import Reading
-from elytron_index.search.recent import latest
-from elytron_index.search.space_search import search
+from elytron_index.search.space_search import latest, search
 from elytron_index.structures.snapshot import Frozen
 from elytron_index.structures.state import State
 from elytron_index.units import Change, Embedded
@@ -111,11 +110,11 @@ class SpaceIndex:
         if not row:
             return ()
         ahead, behind = self._state.threads.around(row, before, after)
-        return tuple(self._state.view(near) for near in (*ahead, *behind))
+        return tuple(self._state.views(np.array((*ahead, *behind), np.int32)))
 
     def units_of(self, ref: Ref, /) -> tuple[UnitView, ...]:
         """Return the units of the document `ref`, by part; none if it is unknown."""
-        views = [self._state.view(row) for row in self._state.rows(ref)]
+        views = self._state.views(np.array(self._state.rows(ref), np.int32))
         return tuple(sorted(views, key=lambda view: view.part))
 
     def check_of(self, ref: Ref, part: int, /) -> int:

@@ -79,7 +79,7 @@ def dump(frozen: Frozen, watermark: int, labels: str, /) -> Iterator[bytes]:
     words = _padded(json.dumps(told, separators=(",", ":")).encode("ascii"), b" ", before=HEAD_BYTES)
     sums = _sums(piece for array in arrays for piece in array.pieces())
     size = sum(array.size_bytes for array in arrays)
-    yield _HEADER.pack(*_versions(labels), _sum(words), sums, len(words), size) + words
+    yield _HEADER.pack(*_versions(labels), checksum(words), sums, len(words), size) + words
     for array in arrays:
         yield from array.pieces()
 
@@ -100,7 +100,7 @@ def load(data: Bytes, analyser: Analyser, labels: str, /) -> tuple[State, int] |
     *_, expected, sums, words_size, size = _HEADER.unpack_from(data)
     start = HEAD_BYTES + words_size
     words = bytes(memoryview(data)[HEAD_BYTES:start])
-    if _sum(words) != expected or size % _ALIGNED:
+    if checksum(words) != expected or size % _ALIGNED:
         return None
     rest = memoryview(data)[start:]
     if _sums(rest[at : at + _PIECE] for at in range(0, size, _PIECE)) != sums:
@@ -187,10 +187,6 @@ def _versions(labels: str) -> tuple[bytes, int, int, int, int]:
 
 def _padded(data: bytes, filler: bytes, *, before: int = 0) -> bytes:
     return data + filler * (-(before + len(data)) % _ALIGNED)
-
-
-def _sum(words: bytes) -> bytes:
-    return checksum(words)
 
 
 def _sums(pieces: Iterable[bytes | memoryview]) -> bytes:

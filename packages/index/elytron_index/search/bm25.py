@@ -141,7 +141,7 @@ class Texts:
         total = np.add.reduce(together, axis=1)
         # If nothing is counted in part, one of them has a term as soon as all together do.
         most = total if held.exact is None else np.maximum.reduce(together, axis=1)
-        k1, rarity = self.query.body.k1, held.idf[:words, None]
+        k1, rarity = self.query.bm25.k1, held.idf[:words, None]
         gains = total / (total + window_norm(self.state, self.query, around))
         gains *= rarity * (k1 + 1.0)
         shares = np.minimum(most, 1.0) * rarity
@@ -183,13 +183,13 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
     title = None
     if title_end > body_end:
         in_title = _part(found, in_body, every, body_end, title_end)
-        title = _bm25(state, in_title, Field.TITLE, query.title)
+        title = _bm25(state, in_title, Field.TITLE, query.bm25)
     return Texts(state, query, body, title, name, words, held, found.rows[body_end:], related)
 
 
 def window_norm(state: State, query: IndexQuery, around: Around, /) -> Floats:
     """Return what BM25 puts beside the count of a term for each column of `around`, read as one text."""
-    k1, b = query.body.k1, query.body.b
+    k1, b = query.bm25.k1, query.bm25.b
     average = len(around.lines) * state.field_terms[Field.BODY] / state.field_units[Field.BODY]
     return k1 * (1.0 - b) + (k1 * b / average) * around.terms.astype(np.float64)
 
@@ -348,7 +348,7 @@ def _table(size: int, held: Held, words: int, lines: Lines) -> tuple[Floats, Lin
 
 def _bodies(state: State, query: IndexQuery, held: Held, words: int) -> tuple[Floats | None, Floats | None]:
     """Return each row's score for the words, and for the names."""
-    gains = _gains(state, held, Field.BODY, query.body)
+    gains = _gains(state, held, Field.BODY, query.bm25)
     if words == len(held.idf):
         return _summed(state, held.rows, gains), None
     end = int(held.terms.searchsorted(words))

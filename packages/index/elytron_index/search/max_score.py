@@ -158,7 +158,7 @@ class Skipping:
         window, matched, coverage, context = np.zeros((4, around.lines.shape[1]))
         if not any(word.runs for word in (*self.body, *self.name)) or not around.lines.shape[1]:
             return Spread(window, matched, coverage, context)
-        norm, k1 = bm25.window_norm(self.state, self.query, around), self.query.body.k1
+        norm, k1 = bm25.window_norm(self.state, self.query, around), self.query.bm25.k1
         for word, (counts, exact) in held:
             if word.runs:
                 together = counts[inverse]
@@ -228,8 +228,8 @@ def read(state: State, query: IndexQuery, terms: Terms, /) -> Skipping:
     if slips:
         related = [slips.get(word, others) for word, others in zip(terms.words, related, strict=True)]
         groups = _groups(state, terms, related)
-    body, name = _gains(state, Field.BODY, query.body, 1.0), _gains(state, Field.BODY, query.body, weights.name)
-    title = _gains(state, Field.TITLE, query.title, weights.title)
+    body, name = _gains(state, Field.BODY, query.bm25, 1.0), _gains(state, Field.BODY, query.bm25, weights.name)
+    title = _gains(state, Field.TITLE, query.bm25, weights.title)
     titled = _words(state, terms.every, Field.TITLE, title)
     return Skipping(
         state,

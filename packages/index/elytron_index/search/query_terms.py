@@ -45,7 +45,7 @@ class Reading:
     def of(self, state: State, query: IndexQuery, /) -> Read:
         """Return the scores of the words of `query` in `state`, which is unchanged since this was made or cleared."""
         is_large = max_score.serves(state, query)
-        asked = (is_large, query.text, query.weights, query.body, query.title)
+        asked = (is_large, query.text, query.weights, query.bm25)
         kept = self._kept
         if kept is None or kept.asked != asked:
             terms = bm25.terms_of(state, query.text)

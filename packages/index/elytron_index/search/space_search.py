@@ -12,10 +12,11 @@ import numpy as np
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.policy.query.question import Owner
 from elytron_core.policy.ranking.best_sentence import LONG_CHARS
 from elytron_core.policy.ranking.weights import Weights
 from elytron_core.text.features import Trait
-from elytron_index.query import Candidate, Candidates, IndexQuery, Place, Signals
+from elytron_index.query import Candidate, Candidates, Filters, IndexQuery, Place, Signals, UnitView
 from elytron_index.search import query_signals
 from elytron_index.search.bm25 import Floats, Local, Rows, Terms, Texts
 from elytron_index.search.max_score import Skipping
@@ -32,6 +33,10 @@ _POOL: Final = 256
 _POOL_TIMES: Final = 4
 """Text, neighbourhood and vector each bring this many units, or this many times the limit, to be weighed in full."""
 
+LENT: Final = (0.3, 0.2, 0.1, 0.1)
+"""Shares that a unit takes from its neighbours in the thread: one before, one after, two before, two after."""
+LENT_CHARS: Final = 300
+"""A long unit explains itself: with so many characters it takes half as much."""
 _STANDING: Final = 64
 """Number of latest units that are weighed for standing statements, about any subject."""
 
@@ -50,7 +55,7 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
     if len(query.text) > limits.QUERY_CHARS:
         raise LimitExceeded(what="characters in a query", limit=limits.QUERY_CHARS, found=len(query.text))
     sight = state.sights.of(query.filters)
-    excluded = filter_masks.excluded_rows(query.filters.exclude, state.rows_of)
+    excluded = filter_masks.excluded_rows(query.filters.exclude, state.refs)
     asked = filter_masks.asked(query.filters, sight.mask, state.columns, state.names, excluded)
     read = reading.of(state, query)
     terms = read.terms
@@ -86,6 +91,31 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
         searched=sight.count if asked is sight.mask else int(np.count_nonzero(asked)),
         long=tuple((state.columns.chars.take(rows) >= LONG_CHARS).nonzero()[0].tolist()),
     )
+
+
+def latest(
+    state: State, filters: Filters, traits: Trait, /, *, limit: int, least_trust: int = 0
+) -> tuple[UnitView, ...]:
+    """Return up to `limit` units with one of `traits`, latest first, those of assistants left out.
+
+    Units below `least_trust` are left out, in any number: an untrusted one never pushes a trusted one out. Nothing if
+    several speak and none of them is an assistant.
+    """
+    seen = state.sights.of(filters).mask
+    excluded = filter_masks.excluded_rows(filters.exclude, state.refs)
+    rows = filter_masks.asked(filters, seen, state.columns, state.names, excluded).nonzero()[0]
+    rows = rows[query_signals.fitting(state.columns, traits, rows)]
+    rows = rows[state.columns.trust[rows] >= least_trust]
+    owned = query_signals.owned(state, Owner.USER, rows)
+    if owned is not None:
+        rows = rows[owned]
+    elif sum(map(bool, state.speaker_units)) > 1:
+        return ()
+    at = state.columns.at[rows]
+    if len(rows) > limit:
+        rows = rows[at >= np.partition(at, -limit)[-limit]]
+    views = state.views(rows)
+    return tuple(sorted(views, key=lambda view: (view.at, view.order, view.ref, view.part), reverse=True)[:limit])
 
 
 def _pool(
@@ -161,7 +191,7 @@ def _weigh(
     columns = state.columns
     s.title[:], s.name[:] = local.title, local.name
     s.window[:], s.matched[:], s.coverage[:], s.context[:] = local.spread
-    _weigh_neighbours(query, s, local.body, near, around)
+    _weigh_neighbours(s, local.body, near, around)
     if shares is not None:
         s.speaker[:] = shares.take(columns.speaker.take(pool))
     if (owned := query_signals.owned(state, query.owner, pool)) is not None:
@@ -179,13 +209,10 @@ def _weigh(
         s.later[:] = query_signals.later(text, at)
 
 
-def _weigh_neighbours(
-    query: IndexQuery, s: Signals[Floats], bodies: Floats, near: Nearness | None, around: Around, /
-) -> None:
+def _weigh_neighbours(s: Signals[Floats], bodies: Floats, near: Nearness | None, around: Around, /) -> None:
     """Put into `s` the pool's own bodies and cosines, what their neighbours lend, and the best three of threads."""
-    context = query.context
-    take = 1.0 / (1.0 + (around.chars / context.chars) ** 2)
-    lent = np.array((context.before, context.after, context.second_before, context.second_after))[:, None]
+    take = 1.0 / (1.0 + (around.chars / LENT_CHARS) ** 2)
+    lent = np.array(LENT)[:, None]
     np.multiply(np.add.reduce(bodies[1:] * lent, axis=0), take, out=s.near)
     np.multiply(bodies[1], around.answering, out=s.answer)
     own = bodies[:1]

@@ -132,7 +132,7 @@ class Postings:
 
     def runs(self, codes: Sequence[int], /) -> list[list[Run]]:
         """Return the postings of each of `codes` in place, the dead ones too: one run a segment, rows ascending."""
-        segments = self._all()
+        segments = self.segments
         found: list[list[Run]] = [[] for _ in codes]
         for which, number, start, end in _stand(segments, codes):
             segment = segments[number]
@@ -141,7 +141,7 @@ class Postings:
 
     def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> Found:
         """Return the postings of `codes`; only those of living rows where `alive` is given."""
-        segments = self._all()
+        segments = self.segments
         stand = _stand(segments, codes)
         counts_of = [0] * len(codes)
         if not stand:
@@ -164,21 +164,18 @@ class Postings:
         self._take(segments)
 
     @property
-    def segments(self) -> Sequence[Segment]:
+    def segments(self) -> list[Segment]:
         """All postings, the live ones too."""
-        return self._all()
-
-    @property
-    def size_bytes(self) -> int:
-        arrays = sum(segment.size_bytes for segment in self._segments)
-        return arrays + self.frequent.size_bytes + 8 * len(self._live) + self.vocabulary.size_bytes
-
-    def _all(self) -> list[Segment]:
         if not self._live:
             return self._segments
         if self._live_segment is None:
             self._live_segment = self._sealed()
         return [*self._segments, self._live_segment]
+
+    @property
+    def size_bytes(self) -> int:
+        arrays = sum(segment.size_bytes for segment in self._segments)
+        return arrays + self.frequent.size_bytes + 8 * len(self._live) + self.vocabulary.size_bytes
 
     def _take(self, segments: Sequence[Segment]) -> None:
         self._segments = [segment for segment in segments if len(segment.rows)]

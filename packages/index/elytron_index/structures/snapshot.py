@@ -4,8 +4,7 @@ It shares what never changes below its size (columns, postings, refs) and what i
 (vectors). The rest is copied, which takes a few milliseconds for a hundred thousand units.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,13 +54,4 @@ class Frozen:
 
     def settled(self) -> "Frozen":
         """Return the same with small segments of postings joined."""
-        segments = merged(self.segments, self.columns.alive)
-        return Frozen(
-            self.columns, self.names, self.refs, self.threaded, self.vocabulary, segments, self.models, self.compared,
-            self.called,
-        )  # fmt: skip
-
-
-def frozen_models(models: Iterable[tuple[str, ModelVectors]], /) -> dict[str, ModelVectors]:
-    """Return the vectors as they stand, under blocks that are copied before either side writes to them."""
-    return {model: vectors.frozen() for model, vectors in models}
+        return replace(self, segments=merged(self.segments, self.columns.alive))

@@ -17,10 +17,10 @@ from elytron_index.lexicon.text_vectors import TextVectors, encode, length
 from elytron_index.query import Place, UnitView
 from elytron_index.structures.columns import Columns, Mask, whole_numbers
 from elytron_index.structures.conversation_links import Threads
-from elytron_index.structures.filter_masks import Names
+from elytron_index.structures.filter_masks import NAMED, Names
 from elytron_index.structures.postings import ROWS_MAX, Field, Postings
 from elytron_index.structures.row_map import Refs
-from elytron_index.structures.snapshot import Frozen, frozen_models
+from elytron_index.structures.snapshot import Frozen
 from elytron_index.structures.vectors import Coded, Measured, Scanned, Vectors
 from elytron_index.structures.visibility import Sights
 from elytron_index.units import Change, Embedded, Unit
@@ -113,7 +113,7 @@ class State:
 
     def freeze(self) -> Frozen:
         """Return the whole current state, for another thread to work on."""
-        models = frozen_models(self.vectors.models.items())
+        models = {model: vectors.frozen() for model, vectors in self.vectors.models.items()}
         vocabulary, segments = self.postings.vocabulary.frozen(), list(self.postings.segments)
         return Frozen(
             self.columns.frozen(), self.names.copy(), self.refs.frozen(), self.threads.all_rows(),
@@ -143,32 +143,15 @@ class State:
         state._renew()
         return state
 
-    def view(self, row: int, /) -> UnitView:
-        """Return what is known of the unit at `row`."""
-        return self.views(np.array([row], np.int32))[0]
-
     def views(self, rows: NDArray[np.integer[Any]], /) -> list[UnitView]:
         """Return what is known of the units at `rows`, in that order."""
-        columns, names = self.columns, self.names
-        fields = (
-            self.refs.of(rows),
-            columns.part.take(rows).tolist(),
-            map(names.plane.values.__getitem__, columns.plane.take(rows).tolist()),
-            map(names.speaker.values.__getitem__, columns.speaker.take(rows).tolist()),
-            map(names.role.values.__getitem__, columns.role.take(rows).tolist()),
-            map(names.thread.values.__getitem__, columns.thread.take(rows).tolist()),
-            columns.order.take(rows).tolist(),
-            columns.at.take(rows).tolist(),
-            map(names.scope.values.__getitem__, columns.scope.take(rows).tolist()),
-            map(names.tags.values.__getitem__, columns.tags.take(rows).tolist()),
-            columns.valid_from.take(rows).tolist(),
-            columns.valid_to.take(rows).tolist(),
-            columns.recorded_at.take(rows).tolist(),
-            columns.closed_at.take(rows).tolist(),
-            columns.trust.take(rows).tolist(),
-            columns.chars.take(rows).tolist(),
-        )
-        return list(map(_view, zip(*fields, strict=True)))
+
+        def of(name: str) -> Iterable[Any]:
+            values = getattr(self.columns, name).take(rows).tolist()
+            return map(getattr(self.names, name).values.__getitem__, values) if name in NAMED else values
+
+        _, *fields = UnitView._fields
+        return list(map(_view, zip(self.refs.of(rows), *map(of, fields), strict=True)))
 
     def places(self, rows: NDArray[np.integer[Any]], /) -> list[Place]:
         """Return where the units at `rows` stand, in that order."""
@@ -208,16 +191,9 @@ class State:
         return np.flatnonzero(wanted if kept is None else wanted & ~kept.has(size))
 
     @property
-    def rows_of(self) -> Refs:
-        """Return the rows of every document."""
-        return self.refs
-
-    @property
     def size_bytes(self) -> int:
         """About how much memory this takes."""
-        words = 200 * sum(
-            len(getattr(self.names, name)) for name in ("plane", "speaker", "role", "thread", "scope", "tags")
-        )
+        words = 200 * sum(len(getattr(self.names, name)) for name in NAMED)
         parts = (self.columns, self.postings, self.threads, self.vectors, self.refs, self.sights)
         read = _READ_BYTES * self.columns.size
         return 4_096 + words + read + self._sums.nbytes + sum(part.size_bytes for part in parts)
