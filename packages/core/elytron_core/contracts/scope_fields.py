@@ -16,6 +16,14 @@ class ScopedRequest(Request):
     scope: Scope | None = None
 
 
+class ConversationReport(Value):
+    """A report about one conversation."""
+
+    space: str
+    channel: str
+    conversation: str
+
+
 @runtime_checkable
 class Changing(Protocol):
     """A report that says whether anything was changed; what changed nothing needs no receipt."""

@@ -187,12 +187,7 @@ class Usage(Value):
 
     def plus(self, other: "Usage", /) -> "Usage":
         """Return what both calls used."""
-        return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cached_tokens=self.cached_tokens + other.cached_tokens,
-            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
-        )
+        return Usage(**{name: count + getattr(other, name) for name, count in self if name != "kind"})
 
 
 class Finished(Value):

@@ -14,7 +14,15 @@ from elytron_core.contracts.conversation.projection import MemoryProjectionRepor
 from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.contracts.knowledge.skills import AgentSkillDirectoryReport, RuntimeSkillCounts
 from elytron_core.contracts.modes import ActionAdmission, ModeInput, Pressure
-from elytron_core.contracts.scope_fields import Cursor, MaxChars, PageLimit, Query, Reason, ScopedRequest
+from elytron_core.contracts.scope_fields import (
+    ConversationReport,
+    Cursor,
+    MaxChars,
+    PageLimit,
+    Query,
+    Reason,
+    ScopedRequest,
+)
 from elytron_core.contracts.tools import AgentToolRegistryReport
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
@@ -209,12 +217,9 @@ class LedgerTurn(Value):
     messages: tuple[LedgerMessage, ...]
 
 
-class MemoryReplayReport(Value):
+class MemoryReplayReport(ConversationReport):
     """A page of turns in their conversation's order."""
 
-    space: str
-    channel: str
-    conversation: str
     turns: tuple[LedgerTurn, ...]
     total_turns: int
     next_cursor: str | None = None

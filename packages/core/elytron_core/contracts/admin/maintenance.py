@@ -11,7 +11,7 @@ from elytron_core.contracts.conversation.transcript import CanonicalTurnDelta
 from elytron_core.contracts.conversation.write import WriteDecision
 from elytron_core.contracts.knowledge.skills import RuntimeSkillName
 from elytron_core.contracts.modes import ModeInput
-from elytron_core.contracts.scope_fields import PageLimit, ScopedRequest
+from elytron_core.contracts.scope_fields import ConversationReport, PageLimit, ScopedRequest
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes.admin.jobs import MAINTENANCE, NOTHING, JobId, JobState, Pass, Spent
@@ -91,12 +91,9 @@ class MemoryMaintainRequest(ScopedRequest):
     mode_input: ModeInput = ModeInput()
 
 
-class MemoryMaintenanceReport(Value):
+class MemoryMaintenanceReport(ConversationReport):
     """One outcome for each part of maintenance, in their order. `has_more` says that turns are left to look at."""
 
-    space: str
-    channel: str
-    conversation: str
     passes: tuple[PassOutcome, ...] = ()
     refused: MaintenanceRefusal | None = None
     turns: int = 0
@@ -137,16 +134,13 @@ class MemoryFinalizeTurnRequest(ScopedRequest):
     mode_input: ModeInput = ModeInput()
 
 
-class MemoryFinalizeTurnReport(Value):
+class MemoryFinalizeTurnReport(ConversationReport):
     """The receipt of a turn: both commits, and what maintenance came to.
 
     `session_commit` is about the conversation's turn ledger, `transcript_commit` about the governed evidence. Here both
     are the same documents, so they agree; hosts that ask for either find it.
     """
 
-    space: str
-    channel: str
-    conversation: str
     host_turn_id: str
     delivery: transcript.Delivery
     turn_id: TurnId | None = None

@@ -9,7 +9,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.conversation.write import FactDraft
 from elytron_core.contracts.planes import CapsuleDraft, ExecutionDraft, SummaryDraft
-from elytron_core.contracts.scope_fields import ScopedRequest
+from elytron_core.contracts.scope_fields import ConversationReport, ScopedRequest
 from elytron_core.model import Value
 from elytron_core.planes.conversation import continuity, execution, summaries
 from elytron_core.planes.knowledge.notes import DailyNote
@@ -24,15 +24,12 @@ class ContinuityRequest(ScopedRequest):
     query: Annotated[str, Field(max_length=limits.QUERY_CHARS)] = ""
 
 
-class ContinuityReport(Value):
+class ContinuityReport(ConversationReport):
     """State of a conversation.
 
     `selected` are up to three of its newest capsules, best first, and `block` has their text in at most 900 characters.
     """
 
-    space: str
-    channel: str
-    conversation: str
     state: execution.ExecutionState | None = None
     summary: summaries.SessionSummary | None = None
     summary_is_due: bool = False
@@ -137,12 +134,9 @@ class LayerDecision(Value):
     reason: str = ""
 
 
-class ContinuityImportReport(Value):
+class ContinuityImportReport(ConversationReport):
     """Result of an import, layer by layer."""
 
-    space: str
-    channel: str
-    conversation: str
     mode: SnapshotMode
     layers: tuple[LayerDecision, ...]
     changed: bool

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.conversation.write import TurnDraft
-from elytron_core.contracts.scope_fields import Clip, IdempotencyKey, Reason, ScopedRequest
+from elytron_core.contracts.scope_fields import Clip, ConversationReport, IdempotencyKey, Reason, ScopedRequest
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes.conversation import transcript
@@ -94,12 +94,9 @@ class MemoryTranscriptCommitRequest(ScopedRequest):
     dry_run: bool = False
 
 
-class MemoryTranscriptCommitReport(Value):
+class MemoryTranscriptCommitReport(ConversationReport):
     """The receipt of a commit. `committed` says that the turn is stored, by this call or an earlier one."""
 
-    space: str
-    channel: str
-    conversation: str
     host_turn_id: str
     turn_id: TurnId | None = None
     sequence: int = 0
@@ -207,12 +204,9 @@ class TranscriptReplayAudit(Value):
     redaction_reasons: tuple[TranscriptRedactionReason, ...] = ()
 
 
-class RedactedTranscriptSlice(Value):
+class RedactedTranscriptSlice(ConversationReport):
     """Turns of one conversation, cut for one view; `redactions` names what was left out."""
 
-    space: str
-    channel: str
-    conversation: str
     view: TranscriptReplayView
     turns: tuple[RedactedTranscriptTurn, ...] = ()
     redactions: tuple[TranscriptRedactionReportItem, ...] = ()
@@ -296,12 +290,9 @@ class DerivedMemoryLink(DerivedMemoryRef):
         return cls(**dict(ref), citation=ref.source.citation)
 
 
-class MemoryTranscriptLifecycleReport(Value):
+class MemoryTranscriptLifecycleReport(ConversationReport):
     """Result of a lifecycle request. One that matched nothing succeeds and changes nothing."""
 
-    space: str
-    channel: str
-    conversation: str
     transition: TranscriptLifecycleTransition
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     affected_turns: int = 0
@@ -352,12 +343,9 @@ class MemoryTranscriptRepairRequest(ScopedRequest):
     """Check every link of the scope's conversation. Nothing is changed, and no host is asked."""
 
 
-class MemoryTranscriptRepairReport(Value):
+class MemoryTranscriptRepairReport(ConversationReport):
     """Result of a check of the links. After any issue, memories that rest on the conversation are not to be trusted."""
 
-    space: str
-    channel: str
-    conversation: str
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     checked_turns: int = 0
     checked_derived_refs: int = 0

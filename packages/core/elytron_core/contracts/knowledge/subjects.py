@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.contracts.scope_fields import ScopedRequest
+from elytron_core.contracts.scope_fields import ConversationReport, ScopedRequest
 from elytron_core.model import Value
 from elytron_core.planes.knowledge.garden import GardenDocument
 from elytron_core.planes.knowledge.subjects import Subject, SubjectEdge, SubjectKind
@@ -54,11 +54,8 @@ class GardenRequest(ScopedRequest):
     audience: GardenAudience
 
 
-class GardenReport(Value):
+class GardenReport(ConversationReport):
     """The documents that the audience may see, by name, and how many it may not."""
 
-    space: str
-    channel: str
-    conversation: str
     documents: tuple[GardenDocument, ...]
     withheld: int = 0

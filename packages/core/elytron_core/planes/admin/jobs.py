@@ -74,21 +74,11 @@ class Spent(Value):
 
     def plus(self, other: "Spent", /) -> "Spent":
         """Return both together."""
-        return Spent(
-            calls=self.calls + other.calls,
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            cost=self.cost + other.cost,
-        )
+        return Spent(**{name: count + getattr(other, name) for name, count in self})
 
     def minus(self, before: "Spent", /) -> "Spent":
         """Return what was added to `before`."""
-        return Spent(
-            calls=self.calls - before.calls,
-            prompt_tokens=self.prompt_tokens - before.prompt_tokens,
-            completion_tokens=self.completion_tokens - before.completion_tokens,
-            cost=self.cost - before.cost,
-        )
+        return Spent(**{name: count - getattr(before, name) for name, count in self})
 
 
 NOTHING = Spent()
