@@ -98,11 +98,16 @@ UNITS = [
 """Units on both sides of whatever a filter asks for, and on the limit itself."""
 
 
+@pytest.fixture(scope="module")
+def lines() -> SpaceIndex:
+    return fresh(UNITS)
+
+
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in ASKED.items() for value in values])
-def test_each_filter_alone_draws_the_line_where_the_book_does(name: str, value: Any) -> None:
+def test_each_filter_alone_draws_the_line_where_the_book_does(lines: SpaceIndex, name: str, value: Any) -> None:
     filters = Filters(**{name: value})
     expected = {(unit.ref, unit.part) for unit in UNITS if oracle.is_asked_for(unit, filters)}
-    found = fresh(UNITS).search(IndexQuery("tea", limit=limits.RECALL_MAX, filters=filters)).found
+    found = lines.search(IndexQuery("tea", limit=limits.RECALL_MAX, filters=filters)).found
 
     assert {(each.unit.ref, each.unit.part) for each in found} == expected
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from elytron_index.lexicon.terms import TERM_BYTES, Vocabulary, kept_terms
 
-TERMS = st.lists(st.text(max_size=6), unique=True, max_size=40)
+TERMS = st.lists(st.text(max_size=6), unique=True, max_size=12)
 OTHERS = tuple(f"longer {number}" for number in range(100))
 
 

@@ -40,7 +40,7 @@ def built(changes: Sequence[Change]) -> SpaceIndex:
     return index
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(history=HISTORIES, queries=st.lists(QUERIES, min_size=1, max_size=2), data=st.data())
 def test_answers_between_changes_are_those_of_an_index_that_was_never_asked(
     history: list[list[Change]], queries: list[IndexQuery], data: st.DataObject
@@ -64,7 +64,7 @@ def test_answers_between_changes_are_those_of_an_index_that_was_never_asked(
                 assert asked.search(query) == unasked.search(query)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(history=HISTORIES, query=QUERIES, data=st.data())
 def test_a_question_put_under_other_filters_and_weights_is_answered_anew(
     history: list[list[Change]], query: IndexQuery, data: st.DataObject
@@ -81,7 +81,7 @@ def test_a_question_put_under_other_filters_and_weights_is_answered_anew(
         assert asked.search(again) == fresh(units).search(again)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(history=HISTORIES, query=QUERIES, moments=st.lists(MOMENTS | st.integers(5, 35), min_size=2, max_size=6))
 def test_a_moment_is_answered_as_of_itself_whatever_was_asked_before(
     history: list[list[Change]], query: IndexQuery, moments: list[int]

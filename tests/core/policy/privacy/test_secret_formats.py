@@ -80,7 +80,7 @@ def test_a_key_in_an_address_or_a_setting_is_blacked_out(text: str, told: str) -
 HINTS = st.sampled_from((*BEGINNING, *WITHIN)) | st.text(ALPHABET + "_-. :/=", max_size=12)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.lists(HINTS, max_size=8).map("".join))
 def test_looking_again_finds_nothing_more(text: str) -> None:
     found = scrub(text)

@@ -140,7 +140,7 @@ def test_an_attribute_of_a_private_message_is_as_private() -> None:
     assert attribute_told(attribute(part=9), turn(said()), View.HOST_UI) is None
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_no_private_word_crosses_a_view(seed: int) -> None:
     assert leaks(random_story(random.Random(seed))) == []
