@@ -36,7 +36,7 @@ _POOL_TIMES: Final = 4
 LENT: Final = (0.3, 0.2, 0.1, 0.1)
 """Shares that a unit takes from its neighbours in the thread: one before, one after, two before, two after."""
 LENT_CHARS: Final = 300
-"""A long unit explains itself: with so many characters it takes half as much."""
+"""A long unit explains itself: at this length it takes half as much."""
 _STANDING: Final = 64
 """Number of latest units that are weighed for standing statements, about any subject."""
 
