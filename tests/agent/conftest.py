@@ -1,17 +1,17 @@
-"""A memory at each place that agents use."""
+"""A memory in this process, or at each place that agents use."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.agent.places import PLACES, Place, opened
+from tests.agent.places import Place, opened
 
 from elytron.api import MemoryFace
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture
 def place(request: pytest.FixtureRequest) -> Place:
-    return request.param
+    return getattr(request, "param", "memory")
 
 
 @pytest.fixture

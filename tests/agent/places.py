@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal, get_args
 
+import pytest
 from tests.transports.live import Live
 
 import elytron
@@ -13,6 +14,8 @@ from elytron_core.clock import FrozenClock, Instant
 
 Place = Literal["memory", "sqlite", "remote"]
 PLACES: tuple[Place, ...] = get_args(Place)
+EVERYWHERE = pytest.mark.parametrize("place", PLACES, indirect=True)
+"""Runs a test at each place. Others run in this process: the suites of stores and transports hold the rest."""
 AT = Instant(1_780_000_000_000)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.agent.chat_script import ScriptedChat, text
+from tests.agent.places import EVERYWHERE
 
 import elytron
 from elytron.api import MemoryFace
@@ -107,6 +108,7 @@ async def test_a_name_that_is_taken_is_refused(memory: MemoryFace) -> None:
         await import_agent_file(memory, sample("clio"), name="mine")
 
 
+@EVERYWHERE
 async def test_what_changed_since_is_in_the_file(memory: MemoryFace) -> None:
     await import_agent_file(memory, sample())
     shelf = BlockShelf(memory, agent="Voyager")
@@ -150,6 +152,7 @@ async def test_an_agent_of_our_own_is_written_as_a_file(memory: MemoryFace) -> N
     assert (report.blocks, report.messages) == (2, 2)
 
 
+@EVERYWHERE
 async def test_a_deleted_agent_leaves_nothing_of_its_own_and_shared_blocks_stay(memory: MemoryFace) -> None:
     await BlockShelf(memory).create(BlockDraft(label="human", value="Ines."))
     await import_agent_file(memory, sample())

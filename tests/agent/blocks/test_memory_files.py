@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from anthropic.lib.tools._beta_builtin_memory_tool import BetaAsyncLocalFilesystemMemoryTool
 from anthropic.lib.tools._beta_functions import ToolError
+from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import BlockDraft, BlockShelf, MemoryFiles, ToolAnswer
@@ -56,6 +57,7 @@ STORY: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 
 
+@EVERYWHERE
 async def test_the_commands_answer_as_the_vendors_own_file_tool(files: MemoryFiles, tmp_path: Path) -> None:
     theirs = BetaAsyncLocalFilesystemMemoryTool(str(tmp_path / "theirs"))
     for step in STORY:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.agent.places import EVERYWHERE
 
 import elytron
 from elytron.api import MemoryFace
@@ -23,6 +24,7 @@ async def test_an_agent_begins_with_a_persona_and_an_empty_human_block(memory: M
     assert persona.description == DEFAULTS[0].description
 
 
+@EVERYWHERE
 async def test_an_edit_is_stored_as_a_version_and_a_stale_one_is_refused(memory: MemoryFace) -> None:
     shelf = BlockShelf(memory)
     made = await shelf.create(BlockDraft(label="human", value="Name: Ada"))
@@ -97,6 +99,7 @@ def test_a_draft_that_is_none_is_refused_by_its_field(wrong: dict[str, Any]) -> 
         BlockDraft(**wrong)
 
 
+@EVERYWHERE
 async def test_a_name_that_is_no_label_names_no_block(memory: MemoryFace) -> None:
     with pytest.raises(NotFound):
         await BlockShelf(memory).read("a\n")

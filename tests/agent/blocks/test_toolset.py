@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import Archive, BlockDraft, BlockShelf, BlockTools, CallKey, Naming, Tool, ToolAnswer
@@ -65,6 +66,7 @@ async def test_an_unknown_block_a_full_one_and_a_read_only_one_are_told(memory: 
     assert "field required" in (await call("memory_append", block="human")).text
 
 
+@EVERYWHERE
 async def test_an_edit_that_raced_tells_once_what_the_block_says_now(memory: MemoryFace) -> None:
     shelf, call = await tools_of(memory)
     await shelf.edit("human", lambda _text: "Name: Grace")
@@ -109,6 +111,7 @@ async def test_an_agents_own_archive_is_its_own(memory: MemoryFace) -> None:
     assert "sheep" in (await own("archival_search", query="sheep")).text
 
 
+@EVERYWHERE
 async def test_conversation_search_reads_every_thread_or_one_and_no_archival_memory(memory: MemoryFace) -> None:
     _, call = await tools_of(memory)
     await memory.add("My sister lives in Porto.", speaker="Ada", conversation="monday")

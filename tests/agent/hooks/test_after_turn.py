@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from tests.agent.hooks.turns import asked, parts, said, told, values
+from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import AfterTurn, HookState, TurnHooks
@@ -37,6 +38,7 @@ async def ledger(memory: MemoryFace) -> list[tuple[str, str]]:
     return [(message.role.value, message.text) for turn in report.turns for message in turn.messages]
 
 
+@EVERYWHERE
 async def test_g6_the_same_turn_twice_is_one_turn(hooks: TurnHooks, memory: MemoryFace) -> None:
     first = await told(hooks, "My name is Ada.", "Hello, Ada.", turn_id="t1")
     kept, facts = await ledger(memory), await memory.list_facts()
@@ -99,6 +101,7 @@ async def test_an_empty_turn_is_not_kept(hooks: TurnHooks) -> None:
     assert report.state is HookState.EMPTY
 
 
+@EVERYWHERE
 async def test_g30_calls_and_results_come_back_as_they_were(hooks: TurnHooks) -> None:
     sent = [said("user", "When is high water?"), CALL, RESULT]
     async with hooks.turn(sent[:1]) as turn:
@@ -134,6 +137,7 @@ async def test_a_result_without_its_call_is_left_out(hooks: TurnHooks) -> None:
     assert parts(await asked(hooks, "Thanks")) == ["When is high water?", "At 14:20.", "Thanks"]
 
 
+@EVERYWHERE
 async def test_what_is_erased_or_forgotten_is_not_told_again(hooks: TurnHooks, memory: MemoryFace) -> None:
     for number, word in enumerate(("heron", "plover", "curlew")):
         await told(hooks, f"I saw a {word}.", f"A {word}!", turn_id=f"t{number}")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.agent.hooks.turns import asked, parts, reference, said, told
+from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import BeforeTurn, HookSettings, HookState, TurnCode, TurnHooks, TurnInvalid
@@ -15,6 +16,7 @@ pytestmark = pytest.mark.anyio
 KEEPER = "The spare key of the boat house hangs behind the blue barometer."
 
 
+@EVERYWHERE
 async def test_g1_recall_stands_before_the_current_input(hooks: TurnHooks) -> None:
     await told(hooks, KEEPER, turn_id="t1", conversation="one")
     report = await asked(hooks, "Where does the spare key of the boat house hang?", conversation="two")

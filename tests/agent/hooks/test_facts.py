@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 from tests.agent.chat_script import ScriptedChat, failure, text
 from tests.agent.hooks.turns import asked, reference, said, told, values
+from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import HookSettings, TurnHooks
@@ -126,6 +127,7 @@ async def test_g9_a_turn_told_twice_asks_the_model_once(memory: MemoryFace, cloc
     assert (len(model.asked), [fact.content for fact in await entries(memory)]) == (1, ["boat: a dinghy"])
 
 
+@EVERYWHERE
 async def test_g10_a_changed_value_keeps_history_and_one_active(
     hooks: TurnHooks, memory: MemoryFace, clock: FrozenClock
 ) -> None:
@@ -216,6 +218,7 @@ async def test_facts_that_others_wrote_are_recalled_too(hooks: TurnHooks, memory
     assert values(await asked(hooks, "boat?")) == {"boat": "Ada owns a dinghy"}
 
 
+@EVERYWHERE
 async def test_g19_what_changed_and_what_stayed_are_insights(hooks: TurnHooks, clock: FrozenClock) -> None:
     for number, words in enumerate(
         ("I prefer tea.", "I prefer coffee.", "My name is Ada.", "My name is Ada.", "I like rum.")

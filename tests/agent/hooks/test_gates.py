@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.agent.hooks.turns import asked, said, told, values
-from tests.agent.places import AT
+from tests.agent.places import AT, EVERYWHERE
 
 import elytron
 from elytron.api import MemoryFace
@@ -169,6 +169,7 @@ def test_g25_the_files_on_a_file_server_are_those_of_the_project() -> None:
     assert known.storage_url == "mcp+https://a.example/m?project=b"
 
 
+@EVERYWHERE
 async def test_g26_a_session_that_has_nothing_yet_is_no_failure(hooks: TurnHooks) -> None:
     report = await asked(hooks, "hello", session_id="never-seen", conversation="new")
     assert (report.state, report.failure) == (HookState.EMPTY, "")

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.agent.hooks.turns import asked, parts, reference, said, told
+from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import HookSettings, TurnHooks
@@ -34,6 +35,7 @@ async def test_g15_below_four_fifths_nothing_is_summed_up(hooks: TurnHooks, memo
     assert (report.compacted, report.recent_items, await covered(memory)) == (0, 8, 0)
 
 
+@EVERYWHERE
 async def test_g15_at_four_fifths_older_turns_become_a_summary(hooks: TurnHooks, memory: MemoryFace) -> None:
     await talk(hooks, 4)
     whole = await asked(hooks, "And now?")
@@ -83,6 +85,7 @@ async def test_g15_what_was_summed_up_is_still_found(hooks: TurnHooks) -> None:
     assert "barometer" in str(reference(report)["chunks"])
 
 
+@EVERYWHERE
 async def test_g16_maintenance_sums_up_beyond_twice_the_recent_items(memory: MemoryFace, clock: FrozenClock) -> None:
     hooks = TurnHooks(memory, settings=HookSettings(recent_items=4), clock=clock)
     for number in range(3):

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.agent.chat_script import ScriptedChat, calls, failure, heard, replies, results, text, words
+from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import (
@@ -46,6 +47,7 @@ def tool_of(name: str, answer: object = "sunny", **more: bool) -> tuple[Tool, li
     return Tool(name, f"Do {name}.", {"type": "object", "properties": {}}, act, **more), made
 
 
+@EVERYWHERE
 async def test_a_run_streams_calls_a_tool_and_ends_with_the_answer(memory: MemoryFace) -> None:
     weather, made = tool_of("weather")
     model = ScriptedChat(calls(("weather", {}), said="I look."), text("It is sunny."))
@@ -183,6 +185,7 @@ async def test_a_run_ends_when_its_seconds_are_over(memory: MemoryFace) -> None:
     assert (end.reason, end.usage.calls) == (StopReason.SECONDS, 3)
 
 
+@EVERYWHERE
 async def test_the_same_run_id_runs_once(memory: MemoryFace) -> None:
     model = ScriptedChat(text("One."), text("Two."))
     agent = agent_of(memory, model)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.agent.chat_script import ScriptedChat, calls, failure, results, text, words
+from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import (
@@ -102,6 +103,7 @@ async def test_a_subagent_has_a_thread_of_its_own_and_shares_memory(memory: Memo
         await agent.subagent("gardener")
 
 
+@EVERYWHERE
 async def test_a_subagent_with_a_memory_of_its_own_sees_nothing_else(memory: MemoryFace) -> None:
     model = ScriptedChat(text("Yes."))
     agent = Agent(memory, model)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from tests.agent.chat_script import ScriptedChat, calls, failure, heard, replies, results, text, words
-from tests.agent.places import Place
+from tests.agent.places import EVERYWHERE, Place
 
 from elytron.api import MemoryFace
 from elytron_agent import Agent, AgentSettings, BlockShelf, Compacted, ContextGiven, RunEnded, StopReason
@@ -38,6 +38,7 @@ async def given(agent: Agent, said: str) -> ContextGiven:
     return next(event for event in await heard(agent.run(said)) if isinstance(event, ContextGiven))
 
 
+@EVERYWHERE
 async def test_the_stable_part_keeps_its_bytes_until_a_compaction(memory: MemoryFace) -> None:
     model = ScriptedChat(text("Yes."))
     agent = agent_of(memory, model)
@@ -132,6 +133,7 @@ async def test_a_request_that_is_too_long_is_made_shorter_and_asked_again(memory
     assert (await hopeless.say("Four.")).reason is StopReason.FAILED
 
 
+@EVERYWHERE
 async def test_recall_that_is_late_or_fails_does_not_hold_a_run(memory: MemoryFace, place: Place) -> None:
     await memory.add("Ada's boat is called Marimba.", conversation="elsewhere")
     recall = TurnRecall(memory, memory.scope, 1e-9)
@@ -194,6 +196,7 @@ async def test_results_of_earlier_runs_are_clipped_and_a_call_keeps_its_result(m
     assert replies(model.last)[-1] == "Found."
 
 
+@EVERYWHERE
 async def test_two_runs_of_one_agent_wait_for_each_other(memory: MemoryFace) -> None:
     agent = agent_of(memory, ScriptedChat(text("Yes.")))
     ends = await asyncio.gather(agent.say("One."), agent.say("Two."))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.agent.chat_script import ScriptedChat, text
+from tests.agent.places import EVERYWHERE
 
 import elytron
 from elytron import FactAction, FactChangeRequest, Privacy
@@ -46,6 +47,7 @@ async def test_a_turn_that_was_taken_back_leaves_the_window(memory: MemoryFace, 
         assert "I have a cat." in told(model.last)
 
 
+@EVERYWHERE
 async def test_an_erased_turn_leaves_its_summary_and_the_others_are_summed_up_anew(memory: MemoryFace) -> None:
     model = ScriptedChat(text("Noted."))
     agent = agent_of(memory, model)

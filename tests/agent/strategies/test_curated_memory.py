@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent.places import AT
+from tests.agent.places import AT, EVERYWHERE
 
 import elytron
 from elytron.api import MemoryFace
@@ -141,6 +141,7 @@ async def test_attempts_that_find_no_room_end_and_a_success_counts_anew(memory: 
     assert "current_entries" in await next_call(action="remove", target="user", old_text="absent")
 
 
+@EVERYWHERE
 async def test_a_repeated_call_changes_entries_once(memory: MemoryFace) -> None:
     strategy = CuratedStrategy(memory)
     _, call = await run_of(strategy)
@@ -150,6 +151,7 @@ async def test_a_repeated_call_changes_entries_once(memory: MemoryFace) -> None:
     assert "Second." in await system_of(strategy)
 
 
+@EVERYWHERE
 async def test_many_writers_lose_no_entry(memory: MemoryFace) -> None:
     strategy = CuratedStrategy(memory)
     calls = [(await run_of(strategy))[1] for _ in range(4)]

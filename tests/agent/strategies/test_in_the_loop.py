@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from tests.agent.chat_script import ScriptedChat, calls, failure, results, text, words
-from tests.agent.places import AT
+from tests.agent.places import AT, EVERYWHERE
 from tests.agent.strategies.host import Road
 
 import elytron
@@ -171,6 +171,7 @@ async def test_curated_memory_is_frozen_for_a_run_and_its_tool_is_there_in_no_ot
         assert "session_search" in tools_of(model.last)
 
 
+@EVERYWHERE
 async def test_a_runtimes_turn_is_stored_once_and_recalled_at_the_tail(memory: MemoryFace) -> None:
     strategy = RuntimeStrategy(memory)
     model = ScriptedChat(text("I keep it in mind."))

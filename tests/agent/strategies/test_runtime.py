@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.agent.places import AT
+from tests.agent.places import AT, EVERYWHERE
 
 import elytron
 from elytron.api import MemoryFace
@@ -23,6 +23,7 @@ def tool_of(tools: tuple[Tool, ...], name: str) -> Tool:
     return next(tool for tool in tools if tool.name == name)
 
 
+@EVERYWHERE
 async def test_a_run_begins_with_blocks_and_what_earlier_runs_said(memory: MemoryFace) -> None:
     strategy = RuntimeStrategy(memory)
     first = await strategy.before_run("monday", "The boiler code is 4417.")

@@ -10,7 +10,7 @@ from typing import Concatenate, Final, ParamSpec
 
 from elytron_agent import injection_scan, limits
 from elytron_agent.blocks.block import Block, BlockDraft
-from elytron_agent.blocks.shelf import BlockShelf
+from elytron_agent.blocks.shelf import Author, BlockShelf
 from elytron_agent.tool import ToolAnswer
 from elytron_core.errors import ElytronError, PreconditionFailed
 
@@ -67,7 +67,7 @@ class MemoryFiles:
             raise _NotDone(f"The path {path} is not a file.")
         _require_harmless(file_text)
         try:
-            await self._shelf.create(BlockDraft(label=label, value=file_text))
+            await self._shelf.create(BlockDraft(label=label, value=file_text), by=Author.MODEL)
         except PreconditionFailed:
             raise _NotDone(f"File {path} already exists") from None
         return f"File created successfully at: {path}"
@@ -140,6 +140,7 @@ class MemoryFiles:
             raise _NotDone(f"The destination {new_path} is inside {old_path}")
         _require_writable(moved)
         for block in moved:
+            # The text is there already, so its new place is no new text of the model.
             kept = block.model_dump(include=BlockDraft.model_fields.keys() - {"label"})
             await self._shelf.create(BlockDraft(label=new + block.label.removeprefix(old), **kept))
             await self._shelf.delete(block.label, expected_version=block.version)
@@ -166,7 +167,7 @@ class MemoryFiles:
 
     async def _write(self, path: str, block: Block, value: str) -> None:
         try:
-            await self._shelf.edit(block.label, lambda _text: value, expected_version=block.version)
+            await self._shelf.edit(block.label, lambda _text: value, expected_version=block.version, by=Author.MODEL)
         except PreconditionFailed:
             now = _numbered(path, (await self._shelf.read(block.label)).value, None)
             raise _NotDone(f"The file {path} was changed by others, and nothing was written. {now}") from None

@@ -1,12 +1,13 @@
 """The shelf of blocks: where an agent's blocks are stored, and their versioned changes."""
 
 from collections.abc import Callable, Collection, Sequence
+from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from elytron.api import MemoryFace
-from elytron_agent import limits
+from elytron_agent import learning_rules, limits
 from elytron_agent.blocks.block import DEFAULTS, Block, BlockDraft
 from elytron_core.contracts.knowledge.records import RecordItem
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PermissionRefused, PreconditionFailed
@@ -25,6 +26,15 @@ class _Stored(Value):
     limit: int = limits.BLOCK_CHARS
     read_only: bool = False
     calls: Annotated[tuple[str, ...], Field(max_length=limits.BLOCK_CALLS)] = ()
+
+
+class Author(StrEnum):
+    """Author of a block's new text."""
+
+    HOST = "host"
+    """The host, or a person through it: explicit control, which no rule judges."""
+    MODEL = "model"
+    """A model by its tools: the space's learning rules and tombstones judge the text, as they do a fact."""
 
 
 class BlockShelf:
@@ -51,9 +61,12 @@ class BlockShelf:
         """Return a block. Raises NotFound."""
         return _block_of(await self._item(label), self._owner(label))
 
-    async def create(self, draft: BlockDraft, /) -> Block:
-        """Store a new block. Raises PreconditionFailed if there is one of its label, LimitExceeded."""
-        _require_room(draft.value, draft.limit)
+    async def create(self, draft: BlockDraft, /, *, by: Author = Author.HOST) -> Block:
+        """Store a new block. Raises PreconditionFailed if there is one of its label, LimitExceeded.
+
+        Raises PermissionRefused for a text of a model that may not be learned.
+        """
+        await self._admit(draft.label, "", draft.value, limit=draft.limit, by=by)
         if len(await self.list()) >= limits.BLOCKS:
             raise LimitExceeded(what="blocks of one owner", limit=limits.BLOCKS, found=limits.BLOCKS + 1)
         stored = _Stored(value=draft.value, description=draft.description, limit=draft.limit, read_only=draft.read_only)
@@ -67,11 +80,20 @@ class BlockShelf:
             except PreconditionFailed:
                 continue
 
-    async def edit(self, label: str, change: Edit, /, *, expected_version: int | None = None, call: str = "") -> Block:
+    async def edit(
+        self,
+        label: str,
+        change: Edit,
+        /,
+        *,
+        expected_version: int | None = None,
+        call: str = "",
+        by: Author = Author.HOST,
+    ) -> Block:
         """Store what `change` makes of a block's text. A `call` that edited it before changes nothing.
 
-        Raises NotFound, PermissionRefused if it is read-only, LimitExceeded, and PreconditionFailed if it has not
-        the expected version, or changed meanwhile.
+        Raises NotFound, PermissionRefused if it is read-only or a model's text may not be learned, LimitExceeded, and
+        PreconditionFailed if it has not the expected version, or changed meanwhile.
         """
         item = await self._item(label)
         stored = _stored_of(item)
@@ -82,7 +104,7 @@ class BlockShelf:
         if expected_version is not None and item.version != expected_version:
             raise PreconditionFailed
         value = change(stored.value)
-        _require_room(value, stored.limit)
+        await self._admit(label, stored.value, value, limit=stored.limit, by=by)
         calls = (*stored.calls, call)[-limits.BLOCK_CALLS :] if call else stored.calls
         made = stored.model_copy(update={"value": value, "calls": calls})
         return await self._put(label, made, expected=item.version)
@@ -121,6 +143,13 @@ class BlockShelf:
         expected = item.version if expected_version is None else expected_version
         report = await self._memory.delete_record(self._namespace(label), label, expected_version=expected)
         return report.changed
+
+    async def _admit(self, label: str, before: str, after: str, *, limit: int, by: Author) -> None:
+        _require_room(after, limit)
+        if by is Author.MODEL:
+            refusal = await learning_rules.refusal_of(self._memory, before, after, label=label)
+            if refusal is not None:
+                raise PermissionRefused(refusal)
 
     def _owner(self, label: str) -> str | None:
         return None if label in self._shared else self._agent

@@ -14,7 +14,7 @@ from elytron_agent.blocks.archive import Archive, tags_of
 from elytron_agent.blocks.block import Block
 from elytron_agent.blocks.conversation_search import search_conversations
 from elytron_agent.blocks.hit_lines import answer_of
-from elytron_agent.blocks.shelf import BlockShelf
+from elytron_agent.blocks.shelf import Author, BlockShelf
 from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
 from elytron_core import limits as core_limits
 from elytron_core.errors import NotFound, PreconditionFailed
@@ -189,7 +189,9 @@ class BlockTools:
             return ToolAnswer(text=f"The text was refused: {refusal}.", is_error=True)
         async with self._order:
             try:
-                block = await self._shelf.edit(label, change, expected_version=self._seen.get(label), call=str(key))
+                block = await self._shelf.edit(
+                    label, change, expected_version=self._seen.get(label), call=str(key), by=Author.MODEL
+                )
             except PreconditionFailed:
                 block = await self._shelf.read(label)
                 told = f"Block {label!r} was changed by others, and nothing was written. It says now:\n{block.value}"

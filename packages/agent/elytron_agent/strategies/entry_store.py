@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from elytron.api import MemoryFace
-from elytron_agent import limits
-from elytron_agent.strategies.entries import Action, Entries, Operation, Refusal, Target, applied
+from elytron_agent import learning_rules, limits
+from elytron_agent.strategies.entries import Action, Entries, Operation, Refusal, Target, applied, written
 from elytron_agent.strategies.entry_files import EntryFiles, FileText, entries_of, is_edited_by_hand
 from elytron_core.errors import ElytronError, NotFound, PreconditionFailed, StoreBusy
 from elytron_core.model import Value
@@ -75,7 +75,7 @@ class EntryStore:
             known = await self._version(target)
             if call in known.stored.calls:
                 return known.stored.entries
-            made = applied(known.stored.entries, operations, limit=self.limit_of(target))
+            made = await self._applied(target, known.stored.entries, operations)
             if isinstance(made, Refusal):
                 return made
             try:
@@ -100,7 +100,7 @@ class EntryStore:
                 f"{target.file_name} was edited by hand and is no list of entries, so it is not written over. "
                 f"A copy is in {name}. Only adding single entries is possible until a person brings it into order."
             )
-        made = applied(entries, operations, limit=limit)
+        made = await self._applied(target, entries, operations)
         if isinstance(made, Refusal):
             return made
         if by_hand and found is not None and found.text is not None:
@@ -114,6 +114,13 @@ class EntryStore:
             # The file is written, and counts: the next change takes it over.
             logger.warning("the record of %s is behind its file (%s)", target.file_name, type(error).__name__)
             return made
+
+    async def _applied(self, target: Target, entries: Entries, operations: Sequence[Operation]) -> Entries | Refusal:
+        made = applied(entries, operations, limit=self.limit_of(target))
+        if isinstance(made, Refusal):
+            return made
+        refusal = await learning_rules.refusal_of(self._memory, written(entries), written(made))
+        return made if refusal is None else Refusal(refusal)
 
     async def _version(self, target: Target) -> _Version:
         try:

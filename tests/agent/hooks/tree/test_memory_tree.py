@@ -4,7 +4,7 @@ import json
 
 import pytest
 from tests.agent.hooks.turns import told
-from tests.agent.places import AT
+from tests.agent.places import AT, EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import TurnHooks
@@ -68,6 +68,7 @@ async def test_g18_a_listing_honours_depth_and_limit(hooks: TurnHooks) -> None:
     assert not whole.has_more
 
 
+@EVERYWHERE
 async def test_turns_facts_and_insights_are_files(hooks: TurnHooks, clock: FrozenClock) -> None:
     tree = hooks.tree()
     first, second = await paths(hooks, (await paths(hooks, "/events", depth=1))[0])
