@@ -1,16 +1,14 @@
 """A proxy on a port of its own before a model server of ours, both in the test's own loop."""
 
-import asyncio
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-import uvicorn
 from tests.models.fake_server import EVENTS, LINES, FakeServer, Sent, serving
 from tests.models.streams import RECORDED
+from tests.transports.listening import listening
 
 import elytron
 from elytron import MemoryRuntime
@@ -83,22 +81,6 @@ async def proxying(
         app = ProxyApp(entrance, found)
         async with listening(app) as url, httpx.AsyncClient(timeout=20) as client:
             yield Proxied(url, memory, upstream, app, client)
-
-
-@asynccontextmanager
-async def listening(app: Any) -> AsyncGenerator[str]:
-    """Serve `app` on a port of this machine."""
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="on"))
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as port:
-        port.bind(("127.0.0.1", 0))
-        task = asyncio.ensure_future(server.serve(sockets=[port]))
-        while not server.started:
-            await asyncio.sleep(0)
-        try:
-            yield f"http://127.0.0.1:{port.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            await task
 
 
 def asked(dialect: str, *said: str, **more: Any) -> dict[str, Any]:

@@ -46,20 +46,19 @@ def test_headers_that_hold_a_key_or_speak_for_us_end_here() -> None:
     assert client_headers(given, keys=(KEY,)) == [("Content-Type", "text/plain"), ("X-Request-Id", "r")]
 
 
-@pytest.mark.parametrize("status", [200, 401, 500])
 @pytest.mark.parametrize("path", [*PATHS.values(), "/v1/embeddings"])
-async def test_a_server_that_repeats_the_key_tells_no_client(
-    path: str, status: int, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_server_that_repeats_the_key_tells_no_client(path: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     told = json.dumps({"error": f"your key is {KEY}", "authorization": f"Bearer {KEY}"}).encode()
     middle = told.index(KEY.encode()) + 4
-    sent = Sent((told[:middle], told[middle:]), status, "application/json", {"x-echo": KEY})
-    async with proxying(sent) as proxied:
-        answer = await proxied.post(path, {"model": "m", "messages": [{"role": "user", "content": "Hello"}]})
-        assert answer.status_code == status
-        assert KEY not in answer.text + str(answer.headers)
-        assert len(answer.content) == len(told)
+    statuses = (200, 401, 500)
+    sent = [Sent((told[:middle], told[middle:]), status, "application/json", {"x-echo": KEY}) for status in statuses]
+    async with proxying(*sent) as proxied:
+        for status in statuses:
+            answer = await proxied.post(path, {"model": "m", "messages": [{"role": "user", "content": "Hello"}]})
+            assert answer.status_code == status
+            assert KEY not in answer.text + str(answer.headers)
+            assert len(answer.content) == len(told)
         assert KEY not in caplog.text
         assert KEY not in str(await proxied.kept())
 
@@ -203,6 +202,7 @@ def _began(number: int, **block: object) -> bytes:
 
 LONG = "x" * 20_000
 SLACK = 300_000
+FED = 3_000_000
 ENDLESS: dict[str, tuple[PromptDialect, Callable[[int], bytes]]] = {
     "text": (CHAT, lambda _: _delta(content=LONG)),
     "thoughts": (OLLAMA, lambda _: lines({"message": {"thinking": LONG}, "done": False})),
@@ -233,7 +233,7 @@ def test_a_stream_without_end_takes_little_memory(name: str) -> None:
     passed = fed = 0
     tracemalloc.start()
     try:
-        for number in range(600):
+        for number in range(min(600, FED // len(piece(0)))):
             chunk = piece(number)
             fed += len(chunk)
             passed += len(relay.feed(chunk))
@@ -246,13 +246,13 @@ def test_a_stream_without_end_takes_little_memory(name: str) -> None:
     assert peak < 4 * limits.RELAY_BYTES
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"messages": 7}', b'{"messages": [7]}', b"\xff"])
 @pytest.mark.parametrize("path", [*PATHS.values(), "/api/generate"])
-async def test_a_request_that_cannot_be_read_passes_as_it_is(path: str, body: bytes) -> None:
+async def test_a_request_that_cannot_be_read_passes_as_it_is(path: str) -> None:
     async with proxying(Sent((b"{}",), 400, media_type="application/json")) as proxied:
-        answer = await proxied.client.post(f"{proxied.url}{path}", content=body)
-        assert (answer.status_code, answer.headers["x-elytron-memory"]) == (400, "off")
-        assert proxied.upstream.asked[0].raw == body
+        for body in (b"", b"{", b"[]", b"null", b'{"messages": 7}', b'{"messages": [7]}', b"\xff"):
+            answer = await proxied.client.post(f"{proxied.url}{path}", content=body)
+            assert (answer.status_code, answer.headers["x-elytron-memory"]) == (400, "off")
+            assert proxied.upstream.asked[-1].raw == body
 
 
 async def test_an_encoding_that_was_not_asked_for_is_refused() -> None:

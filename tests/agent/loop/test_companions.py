@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import pytest
 from tests.agent.chat_script import ScriptedChat, calls, failure, results, text, words
 from tests.agent.places import EVERYWHERE
+from tests.models.fake_server import LINES, Sent, serving
+from tests.models.streams import RECORDED, TEXTS
 
 from elytron.api import MemoryFace
 from elytron_agent import (
@@ -166,10 +168,11 @@ async def test_two_tools_of_one_name_are_refused(memory: MemoryFace) -> None:
 async def test_an_agent_needs_a_model_and_opens_one_by_its_address(memory: MemoryFace) -> None:
     with pytest.raises(InvalidInput):
         Agent(memory)
-    async with Agent(memory, settings=AgentSettings(enabled=True, model="ollama:m@http://127.0.0.1:9")) as agent:
-        end = await agent.say("Hello?")
-    assert end.reason is StopReason.FAILED
-    assert "cannot be reached" in end.problem
+    recorded = Sent((RECORDED["ollama"].data,), media_type=LINES)
+    async with serving(recorded) as server:
+        async with Agent(memory, settings=AgentSettings(enabled=True, model=f"ollama:m@{server.url}")) as agent:
+            end = await agent.say("Hello?")
+        assert (end.reason, end.text) == (StopReason.ANSWERED, "".join(TEXTS))
 
 
 async def test_a_tool_that_takes_too_long_has_an_unknown_outcome(memory: MemoryFace) -> None:
