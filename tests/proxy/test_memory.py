@@ -9,6 +9,7 @@ from tests.models.fake_server import Sent
 from tests.models.streams import RECORDED, TEXTS, chat
 from tests.proxy.proxy_setup import PATHS, Proxied, asked, proxying, recorded
 
+from elytron import FactAction, FactChangeRequest, Privacy
 from elytron_core.contracts.knowledge.control import MemoryListRequest
 from elytron_core.contracts.knowledge.records import RecordSearchRequest
 from elytron_core.contracts.tools import AgentToolRegistryListRequest
@@ -204,6 +205,53 @@ async def test_the_block_of_a_turn_is_known_to_a_proxy_that_was_started_anew(tmp
         body["messages"].extend(tool_loop("chat"))
         await proxied.post(PATHS["chat"], body)
         assert proxied.upstream.asked[0].body["messages"][0] == before
+
+
+@pytest.mark.parametrize(("use", "verb"), [("read", "erase"), ("on", "erase"), ("read", "hide")])
+async def test_a_tool_loop_keeps_its_block_until_a_memory_of_it_is_taken_back(use: str, verb: str) -> None:
+    async with proxying(recorded("chat-tools")) as proxied:
+        (known,) = (await proxied.memory.add_fact("boat", "My boat is called Petrel.", user_id="default")).ids
+        body, blocks = asked("chat", BOAT), list[str]()
+
+        async def step() -> None:
+            await proxied.post(PATHS["chat"], body, X_Elytron_Memory=use)
+            await proxied.app.idle()
+            blocks.append(proxied.upstream.asked[-1].body["messages"][0]["content"])
+            body["messages"].extend(tool_loop("chat"))
+
+        await step()
+        await proxied.memory.add("My boat is called Kestrel now.", user_id="default")
+        await step()
+        assert blocks[0] == blocks[1]
+        if verb == "erase":
+            await proxied.memory.erase(known, user_id="default")
+        else:
+            hidden = FactChangeRequest(
+                scope=Scope(space="default"), id=known, action=FactAction.CHANGE_PRIVACY, privacy=Privacy.PRIVATE
+            )
+            await proxied.memory.change_fact(hidden)
+        await step()
+        assert "Petrel" not in blocks[2]
+        assert "Kestrel" in blocks[2]
+
+
+async def test_what_is_erased_while_the_model_answers_is_in_no_block_that_is_stored() -> None:
+    of = RECORDED["chat-tools"]
+    slow = Sent((of.data[: of.whole_at // 2], of.data[of.whole_at // 2 :]), waits=True)
+    async with proxying(slow, recorded("chat")) as proxied:
+        await knowing(proxied)
+        (known,) = [hit.id for hit in (await proxied.memory.list(user_id="default")).items]
+        answering = asyncio.create_task(proxied.post(PATHS["chat"], asked("chat", BOAT)))
+        while not proxied.upstream.asked:
+            await asyncio.sleep(0)
+        assert "Petrel" in str(proxied.upstream.asked[0].body)
+        await proxied.memory.erase(known, user_id="default")
+        proxied.upstream.go_on.set()
+        await answering
+        body = asked("chat", BOAT)
+        body["messages"].extend(tool_loop("chat"))
+        await proxied.post(PATHS["chat"], body)
+        assert "Petrel" not in str(proxied.upstream.asked[1].body)
 
 
 @EACH

@@ -135,9 +135,12 @@ class Conversations:
         await self._memory.put(caller, _NODES, key, value, ttl_s=limits.NODE_TTL_S, expected_version=of)
 
     async def block_of(self, caller: Caller, thread: Thread, /) -> Block | None:
-        """Return the block that the first call of a turn was given; None if it is not known. Raises MemoryDown."""
+        """Return the block that the first call of a turn was given. Raises MemoryDown.
+
+        None if it is not known, or if a memory that it cites was erased or made private since.
+        """
         if await self._opened(caller, thread.asked) is None:
-            return self._blocks.get((caller.space, thread.asked))
+            return await self._held(caller, thread)
         item = await self._memory.get(caller, _BLOCKS, await self._key(caller, thread.asked))
         if item is None:
             return None
@@ -163,7 +166,7 @@ class Conversations:
         """
         opened = _OpenTurn(thread.conversation, thread.turn)
         self._open[caller.space, thread.asked] = opened
-        block = self._blocks.get((caller.space, thread.asked)) or Block()
+        block = await self._held(caller, thread) or Block()
         key, ttl_s = await self._key(caller, thread.asked), limits.OPEN_TURN_TTL_S
         kept: dict[str, JsonValue] = {"text": shelved(block.text), "recalled": block.recalled}
         await self._memory.put(caller, _BLOCKS, key, kept, ttl_s=ttl_s)
@@ -179,6 +182,11 @@ class Conversations:
         key = await self._key(caller, thread.asked)
         await self._memory.erase(caller, _OPEN_TURNS, key)
         await self._memory.erase(caller, _BLOCKS, key)
+
+    async def _held(self, caller: Caller, thread: Thread) -> Block | None:
+        """Return the block of a turn that this process holds: what is not stored, no erasure reaches."""
+        block = self._blocks.get((caller.space, thread.asked))
+        return block if block is not None and await self._memory.has_all(caller, block) else None
 
     async def _opened(self, caller: Caller, asked: bytes) -> _OpenTurn | None:
         known = self._open.get((caller.space, asked))

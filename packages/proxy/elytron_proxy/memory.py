@@ -16,9 +16,13 @@ from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected, Tra
 from elytron_core import limits as core_limits
 from elytron_core.caches.lru import LruCache
 from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
-from elytron_core.contracts.conversation.projection import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.knowledge.control import MemoryControlReport, MemoryEraseRequest
-from elytron_core.contracts.knowledge.recall import RecallFilters
+from elytron_core.contracts.conversation.projection import (
+    MemoryProjectionReport,
+    MemoryProjectionRequest,
+    SectionName,
+)
+from elytron_core.contracts.knowledge.control import MemoryControlReport, MemoryEraseRequest, MemoryGetRequest
+from elytron_core.contracts.knowledge.recall import RecallFilters, RecallHit
 from elytron_core.contracts.knowledge.records import (
     RecordGetReport,
     RecordGetRequest,
@@ -54,6 +58,8 @@ Shelf = tuple[str, ...]
 CONVERSATION: Final = "llm_conversation"
 """Under which a turn's metadata name its conversation, so that recall can leave out the request's own messages."""
 _NOT_FOUND: Final = "not_found"
+_NO_MEMORIES: Final = {SectionName.SUBJECT, SectionName.AGENT_SKILLS, SectionName.AGENT_TOOLS}
+"""Sections of a block whose entries are no memories: the host's own skills, tools and speakers."""
 
 
 class MemoryDown(Exception):
@@ -67,10 +73,14 @@ class MemoryDown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Block of a prompt, in its tag; empty if nothing is known. It has `recalled` memories."""
+    """Block of a prompt, in its tag; empty if nothing is known. It has `recalled` memories.
+
+    `cites` are those of them that have an id to read them by; a block that was stored names none.
+    """
 
     text: str = ""
     recalled: int = 0
+    cites: tuple[str, ...] = ()
 
 
 class Memory:
@@ -142,7 +152,22 @@ class Memory:
             raise MemoryDown(error.key) from None
         if not report.selected_ids:
             return Block()
-        return Block(fenced(report.system_memory_block), len(report.selected_ids))
+        cites = {cited: None for part in report.sections if part.name not in _NO_MEMORIES for cited in part.included}
+        return Block(fenced(report.system_memory_block), len(report.selected_ids), tuple(cites))
+
+    async def has_all(self, caller: Caller, block: Block, /) -> bool:
+        """Return whether the caller may still read each memory that a block cites: none was erased or made private.
+
+        Raises MemoryDown if memory is busy.
+        """
+        try:
+            for cited in block.cites:
+                await self.call(caller, MemoryGetRequest(scope=caller.scope(), id=cited), RecallHit)
+        except MemoryDown as error:
+            if error.is_busy:
+                raise
+            return False
+        return True
 
     async def secret_of(self, caller: Caller, /) -> SpaceRecord | None:
         """Return the record of the caller's space, which keys what is stored of it; None before the first write.
