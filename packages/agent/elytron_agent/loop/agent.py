@@ -11,16 +11,17 @@ from elytron_agent.blocks.archive import Archive
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context.compaction import CompactionPlan
 from elytron_agent.context.window import Summary, ThreadHead
-from elytron_agent.loop.assembly import Assembly, by_name
-from elytron_agent.loop.model_step import AgentModels
+from elytron_agent.loop.assembly import by_name, run_of, source_of
 from elytron_agent.loop.run import Run, tell_end
 from elytron_agent.loop.tools.run_tools import done_tool, preference_tool, subagent_tool
 from elytron_agent.loop.tools.subagents import MemoryMode, SubagentShelf
 from elytron_agent.loop.tools.vision import described
 from elytron_agent.loop.tools.web_search import WebSearch, web_search_tool
 from elytron_agent.runs import limits
+from elytron_agent.runs.compactor import Compactor
 from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, StopReason
 from elytron_agent.runs.journal import Journal, RunInput, RunRecord
+from elytron_agent.runs.parts import AgentModels, AgentParts
 from elytron_agent.runs.settings import AgentSettings, Preferences
 from elytron_agent.runs.source import is_first_time
 from elytron_agent.runs.thread import Thread
@@ -87,7 +88,7 @@ class Agent:
         self._journal = Journal(memory, scope, agent=name, by=self._ids.new())
         self._thread = Thread(self._journal, name)
         self._lock = asyncio.Lock()
-        self._parts = Assembly(
+        self._parts = AgentParts(
             memory=memory,
             scope=scope,
             journal=self._journal,
@@ -183,7 +184,7 @@ class Agent:
         """Return the first words to a person whom the agent does not know; nothing, if they were given before."""
         async with self._lock:
             await self._thread.refresh()
-            blocks = await self._parts.source().shown_blocks()
+            blocks = await source_of(self._parts).shown_blocks()
             head = self._thread.head
             if head.is_welcomed or head.runs or not is_first_time(0, blocks):
                 return ()
@@ -207,7 +208,7 @@ class Agent:
         async with self._lock:
             await self._thread.settle()
             zone = (await self.preferences()).timezone
-            return self._parts.compactor().plan(0, factor=self._parts.factor, zone=zone, is_forced=True)
+            return Compactor(self._parts).plan(0, zone=zone, is_forced=True)
 
     async def compact(self, planned: CompactionPlan | None = None) -> Summary | None:
         """Carry out a plan, or the one that `preview_compaction` gives now. Raises InvalidInput for one of the past."""
@@ -216,7 +217,7 @@ class Agent:
             return None
         async with self._lock:
             await self._thread.settle()
-            return await self._parts.compactor().carry_out(planned)
+            return await Compactor(self._parts).carry_out(planned)
 
     async def undo_compaction(self) -> Summary:
         """Bring the turns of the latest summary back into the window, and return it. Raises NotFound."""
@@ -287,7 +288,7 @@ class Agent:
                 yield event
 
     async def _made(self, record: RunRecord, *, is_resumed: bool) -> Run:
-        return await self._parts.run(record, await self.preferences(), is_resumed=is_resumed)
+        return await run_of(self._parts, record, await self.preferences(), is_resumed=is_resumed)
 
     async def _record(self, run: str) -> RunRecord:
         record = await self._journal.load(run)

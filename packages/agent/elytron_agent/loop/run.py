@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from elytron.api import MemoryFace
 from elytron_agent.context import limits as context_limits
 from elytron_agent.context.compaction import CompactionPlan
 from elytron_agent.context.request import ContextParts, messages_of
@@ -27,17 +26,16 @@ from elytron_agent.runs.events import (
     ToolCalled,
 )
 from elytron_agent.runs.evidence import turn_of
-from elytron_agent.runs.journal import CallResult, Journal, RunEnd, RunRecord, StepReply
-from elytron_agent.runs.settings import Preferences, RunBudget
+from elytron_agent.runs.journal import CallResult, RunEnd, RunRecord, StepReply
+from elytron_agent.runs.parts import AgentParts
+from elytron_agent.runs.settings import Preferences
 from elytron_agent.runs.source import ContextSource, TurnContext, fingerprint
-from elytron_agent.runs.thread import Thread
 from elytron_agent.strategies.strategy import Ending, Exchange, MemoryStrategy, Placement, RunMemory
 from elytron_agent.tool import CallKey, Tool
-from elytron_core.clock import Clock, Instant
+from elytron_core.clock import Instant
 from elytron_core.errors import TurnConflict
 from elytron_core.ports import chat
 from elytron_core.ports.chat import Failed, FailureReason, FinishReason, Opaque, ToolCall
-from elytron_core.scope import Scope
 from elytron_models.answer import ModelAnswer
 
 EMPTY = "Your reply was empty. Answer the user, or call a tool."
@@ -48,35 +46,29 @@ NO_CALLS_LEFT = "This run may call no more tools. Answer with what is known."
 class Run:
     """A run that goes on from its documents."""
 
-    memory: MemoryFace
-    scope: Scope | None
-    journal: Journal
-    thread: Thread
-    source: ContextSource
-    compactor: Compactor
-    model: ModelStep
-    tools: Mapping[str, Tool]
-    budget: RunBudget
-    preferences: Preferences
-    clock: Clock
+    agent: AgentParts
     record: RunRecord
-    until: Instant | None
-    factor: float
-    strategy: MemoryStrategy | None = None
-    before: RunMemory = field(default_factory=RunMemory)
+    preferences: Preferences
+    source: ContextSource
+    before: RunMemory
     """The strategy's part of this run."""
-    compacts: bool = True
-    may_have_called: bool = False
+    tools: Mapping[str, Tool]
+    until: Instant | None
+    may_have_called: bool
     """True if the process that began the run may have ended in the middle of a call."""
+    model: ModelStep = field(init=False)
     end: RunEnd | None = None
     _context: TurnContext | None = None
     _dropped: int = 0
     _shortened: int = 0
 
+    def __post_init__(self) -> None:
+        self.model = ModelStep(self.agent, self._is_late)
+
     async def events(self) -> AsyncGenerator[AgentEvent]:
         """Yield what happens until the run is over."""
         while True:
-            action = next_action(self.record, self.budget)
+            action = next_action(self.record, self.agent.settings.budget)
             if action.doing is not Doing.END and self._is_late():
                 action = Action(Doing.END, StopReason.SECONDS)
             match action.doing:
@@ -101,19 +93,21 @@ class Run:
         memories: tuple[str, ...] = ()
         if self.record.input.is_stored:
             try:
-                report = await self.memory.finalize_turn_and_maintain(turn_of(self.record, reason, self.scope))
+                report = await self.agent.memory.finalize_turn_and_maintain(
+                    turn_of(self.record, reason, self.agent.scope)
+                )
                 turn, memories = report.turn_id, report.message_ids
             except TurnConflict:
                 # The turn was committed before the run broke off, under another end: it stays as it is.
                 pass
         usage = self.record.usage
         known = self.record.end.at if self.record.end is not None else None
-        at = known if known is not None else self.clock.now()
+        at = known if known is not None else self.agent.clock.now()
         self.end = RunEnd(reason=reason, problem=problem, turn=turn, memories=memories, usage=usage, at=at)
-        await self.journal.end(self.record.input.run, self.end)
+        await self.agent.journal.end(self.record.input.run, self.end)
         self.record = self.record.model_copy(update={"end": self.end})
-        await tell_end(self.strategy, self.record)
-        await self.thread.end(self.record.turn)
+        await tell_end(self.agent.strategy, self.record)
+        await self.agent.thread.end(self.record.turn)
         return RunEnded(
             run=self.record.input.run, reason=reason, text=self.record.text, problem=problem, usage=usage, turn=turn
         )
@@ -174,7 +168,7 @@ class Run:
             digests=tuple(tool_call.digest_of(call) for call in calls),
             correction=EMPTY if is_empty else "",
         )
-        await self.journal.reply(self.record.input.run, reply)
+        await self.agent.journal.reply(self.record.input.run, reply)
         self.record = self.record.model_copy(update={"replies": (*self.record.replies, reply)})
         self._dropped = self._shortened = 0
         # Calls of this reply are begun here, if they are.
@@ -187,7 +181,7 @@ class Run:
         may_have_called, self.may_have_called = self.may_have_called, False
         found = tool_call.read(call, self.tools)
         key = CallKey(self.record.input.run, last.step, call.id or str(place))
-        budget = self.budget.calls
+        budget = self.agent.settings.budget.calls
         if call.name == tool_call.DONE:
             problem = tool_call.DONE_TOGETHER if len(last.calls) > 1 else ""
             result = tool_call.refused(call, problem or "ok", step=last.step, place=place)
@@ -202,12 +196,12 @@ class Run:
         else:
             yield ToolCalled(step=last.step, call=call.id, tool=call.name, arguments=call.arguments)
             result = await tool_call.make(
-                self.tools[call.name], found, key, place=place, timeout_s=self.budget.tool_seconds
+                self.tools[call.name], found, key, place=place, timeout_s=self.agent.settings.budget.tool_seconds
             )
         yield await self._answered(result)
 
     async def _answered(self, result: CallResult) -> ToolAnswered:
-        await self.journal.result(self.record.input.run, result)
+        await self.agent.journal.result(self.record.input.run, result)
         self.record = self.record.model_copy(update={"results": (*self.record.results, result)})
         return ToolAnswered(
             step=result.step,
@@ -223,20 +217,20 @@ class Run:
         return self.tools[call.name].may_repeat and tool_call.digest_of(call) == digest
 
     def _is_late(self) -> bool:
-        return self.until is not None and self.clock.now() >= self.until
+        return self.until is not None and self.agent.clock.now() >= self.until
 
     def _weigh(self, size: int, answer: ModelAnswer) -> None:
         """Take the provider's own count of a request as the measure of the next estimates."""
         if answer.usage.input_tokens:
-            self.factor = factor_of(size, answer.usage.input_tokens)
+            self.agent.factor = factor_of(size, answer.usage.input_tokens)
 
     async def _is_counted(self, parts: ContextParts, size: int) -> bool:
         """Have the model count, if no provider did yet: nothing is compacted by an avoidable estimate."""
-        if self.factor != context_limits.COUNT_MARGIN:
+        if self.agent.factor != context_limits.COUNT_MARGIN:
             return False
         tokens = await self.model.count(messages_of(parts), self._declared)
         if tokens is not None:
-            self.factor = factor_of(size, tokens)
+            self.agent.factor = factor_of(size, tokens)
         return tokens is not None
 
     @property
@@ -259,13 +253,13 @@ class Run:
         return bytes_of(messages_of(parts), self._declared)
 
     def _planned(self, size: int, *, is_forced: bool = False) -> CompactionPlan | None:
-        if not self.compacts:
+        if not self.agent.settings.compacts:
             return None
-        total = tokens_of(size, factor=self.factor)
-        return self.compactor.plan(total, factor=self.factor, zone=self.preferences.timezone, is_forced=is_forced)
+        total = tokens_of(size, factor=self.agent.factor)
+        return Compactor(self.agent).plan(total, zone=self.preferences.timezone, is_forced=is_forced)
 
     async def _compact(self, planned: CompactionPlan) -> Compacted:
-        made = await self.compactor.carry_out(planned)
+        made = await Compactor(self.agent).carry_out(planned)
         return Compacted(
             summary=made.number,
             turns=len(made.covers),
@@ -282,8 +276,8 @@ class Run:
             blocks=context.blocks,
             has_summary=bool(parts.summary),
             turns=len(parts.window),
-            tokens=tokens_of(size, factor=self.factor),
-            epoch=self.thread.head.epoch,
+            tokens=tokens_of(size, factor=self.agent.factor),
+            epoch=self.agent.thread.head.epoch,
             stable_fingerprint=fingerprint(parts),
         )
 

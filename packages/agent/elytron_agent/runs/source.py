@@ -4,24 +4,19 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elytron.api import MemoryFace
 from elytron_agent.blocks.block import HUMAN
-from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context import limits as context_limits
 from elytron_agent.context import reference
 from elytron_agent.context.reference import Recalled, ShownBlock, Stable, TailParts
 from elytron_agent.context.request import ContextParts
 from elytron_agent.context.window import WindowTurn
 from elytron_agent.runs import limits
+from elytron_agent.runs.parts import AgentParts
 from elytron_agent.runs.settings import Preferences
-from elytron_agent.runs.thread import Thread
-from elytron_agent.runs.turn_recall import Outcome, TurnRecall
-from elytron_core.clock import Clock
+from elytron_agent.runs.turn_recall import Outcome
 from elytron_core.contracts.conversation.projection import MemoryProjectionRequest
 from elytron_core.errors import ElytronError
-from elytron_core.ids import Ids
 from elytron_core.policy.projection.builder import POLICY
-from elytron_core.scope import Scope
 
 
 @dataclass(slots=True)
@@ -38,61 +33,56 @@ class TurnContext:
 class ContextSource:
     """Gathers the parts of a run's context."""
 
-    memory: MemoryFace
-    scope: Scope | None
-    thread: Thread
-    blocks: BlockShelf | None
-    recall: TurnRecall
-    clock: Clock
-    ids: Ids
+    agent: AgentParts
     policy: str
 
     async def stable(self) -> Stable:
         """Return the stable part of the epoch; the first run of an epoch makes it."""
-        found = await self.thread.read_stable()
+        found = await self.agent.thread.read_stable()
         return found if found is not None else await self._made(await self._facts() or "")
 
     async def renewed(self) -> Stable:
         """Return the stable part, rebuilt if one of its facts is not current: a withdrawn fact is not shown."""
-        found, facts = await self.thread.read_stable(), await self._facts()
+        found, facts = await self.agent.thread.read_stable(), await self._facts()
         if found is not None and (facts is None or set(found.facts.splitlines()) <= set(facts.splitlines())):
             return found
         return await self._made(facts or "")
 
     async def _made(self, facts: str) -> Stable:
         blocks = await self.shown_blocks()
-        made = Stable(blocks=blocks, facts=facts, mark=self.ids.secret(6).hex(), at=self.clock.now())
-        await self.thread.keep_stable(made)
+        made = Stable(blocks=blocks, facts=facts, mark=self.agent.ids.secret(6).hex(), at=self.agent.clock.now())
+        await self.agent.thread.keep_stable(made)
         return made
 
     async def turn(self, text: str, preferences: Preferences, /, *, strategy_reference: str | None) -> TurnContext:
         """Return what is true of this turn alone."""
         stable, blocks = await self.renewed(), await self.shown_blocks()
-        beside = {memory for turn in self.thread.past for memory in turn.memories}
-        recalled, outcome = await self.recall.recall(text, beside=beside)
-        head = self.thread.head
+        past = self.agent.thread.past
+        beside = {memory for turn in past for memory in turn.memories}
+        recalled, outcome = await self.agent.recall.recall(text, beside=beside)
+        head = self.agent.thread.head
         parts = TailParts(
-            at=self.clock.now(),
+            at=self.agent.clock.now(),
             zone=preferences.timezone,
             locale=preferences.locale,
-            counts={"earlier turns": head.runs - 1, "of them shown": len(self.thread.past)} if head.runs > 1 else {},
+            counts={"earlier turns": head.runs - 1, "of them shown": len(past)} if head.runs > 1 else {},
             compacted_at=head.compacted_at if head.summary else None,
             is_first_time=is_first_time(head.runs, blocks),
             changed_blocks=reference.changed(blocks, stable.blocks),
             recalled=recalled,
             reference=strategy_reference,
         )
-        tail = reference.tail(parts, mark=self.ids.secret(6).hex())
+        tail = reference.tail(parts, mark=self.agent.ids.secret(6).hex())
         return TurnContext(tail=tail, recalled=recalled, recall=outcome, blocks=blocks)
 
     async def parts(self, turn: TurnContext, current: WindowTurn, /, *, zone: str, before_history: str) -> ContextParts:
         """Return all that a request is made of."""
-        stable, summary = await self.stable(), self.thread.summary
+        stable, summary = await self.stable(), self.agent.thread.summary
         return ContextParts(
             policy=self.policy,
             stable=stable.text,
             summary=reference.summary_text(summary.text, stable.mark) if summary is not None else "",
-            window=self.thread.past,
+            window=self.agent.thread.past,
             before_history=before_history,
             tail=turn.tail,
             current=current,
@@ -101,10 +91,10 @@ class ContextSource:
 
     async def shown_blocks(self) -> tuple[ShownBlock, ...]:
         """Return the blocks as they are now; none if they cannot be read."""
-        if self.blocks is None:
+        if self.agent.blocks is None:
             return ()
         try:
-            found = await self.blocks.list()
+            found = await self.agent.blocks.list()
         except ElytronError:
             return ()
         return tuple(
@@ -121,14 +111,14 @@ class ContextSource:
     async def _facts(self) -> str | None:
         """Return the standing part as memory projects it; None if memory fails."""
         request = MemoryProjectionRequest(
-            scope=self.scope,
+            scope=self.agent.scope,
             query="",
             max_chars=context_limits.STABLE_FACTS_CHARS,
             recent_messages_limit=0,
             recall_limit=0,
         )
         try:
-            report = await self.memory.project(request)
+            report = await self.agent.memory.project(request)
         except ElytronError:
             return None
         shown = [section for section in report.sections if section.included]
