@@ -12,7 +12,7 @@ from elytron_core.policy.admission.learning_rules import FORGOTTEN_BEFORE, PAUSE
 
 _REASONS: Final = {PAUSED, SUPPRESSED, FORGOTTEN_BEFORE}
 _TOPIC: Final = "elytronprompttext"
-"""Topic of the rehearsed facts: one word, which no rule names, and no stored fact stands in its slot."""
+"""Topic of the rehearsed facts: one word that no rule names. Its slot has no stored fact."""
 _MARK: Final = re.compile(r"\A(?:[-*+•>#]+|\d+[.)])\s+")
 _ENDS: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 

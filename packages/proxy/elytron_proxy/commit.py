@@ -118,14 +118,14 @@ class Commit:
         said = spoken(answer.text)
         context = answer.witness.ended.get("context")
         end = continued_by(json_text(context)) if context else end_of(self.thread.asked, said)
-        is_new = not self.thread.is_told and not self.thread.is_open
+        is_new = not self.thread.is_named and not self.thread.is_open
         if is_new and await conversations.is_kept(caller, end):
             return self.thread, Figure.DUPLICATE
         thread = await conversations.claim(caller, self.thread)
         report = await self._store(thread, self._turn(thread, said, uses_tools=answer.has_tools_used))
         if thread.is_open:
             await conversations.close(caller, thread)
-        if not thread.is_told:
+        if not thread.is_named:
             await conversations.note(caller, thread, end)
         return thread, Figure.COMMITTED if report.changed else Figure.DUPLICATE
 

@@ -43,7 +43,7 @@ class Thread:
     turn: str
     start: bytes
     asked: bytes
-    is_told: bool = False
+    is_named: bool = False
     is_shown: bool = False
     is_open: bool = False
     """True if the turn is stored already, with the person's message alone: its tools run."""
@@ -66,8 +66,8 @@ class Conversations:
         self._blocks: LruCache[tuple[str, bytes], Block] = LruCache(limits.BLOCKS)
         self._open: LruCache[tuple[str, bytes], _OpenTurn] = LruCache(limits.BLOCKS)
 
-    async def find(self, caller: Caller, prompt: Prompt, /, *, told: str | None) -> Thread:
-        """Return the position of the request; `told` is the conversation's name if the request has one.
+    async def find(self, caller: Caller, prompt: Prompt, /, *, named: str | None) -> Thread:
+        """Return the position of the request; `named` is its conversation, if the request names one.
 
         Messages that continue the last turn of a known conversation continue it; those that continue an earlier one,
         or none, begin another. Raises MemoryDown.
@@ -75,19 +75,19 @@ class Conversations:
         start = start_of(prompt)
         asked = _link(start, "user", prompt.said)
         opened = await self._opened(caller, asked) if prompt.has_tools_used else None
-        if opened is not None and told in {None, opened.conversation}:
+        if opened is not None and named in {None, opened.conversation}:
             return Thread(
                 opened.conversation,
                 opened.turn,
                 start,
                 asked,
-                is_told=told is not None,
-                is_shown=told is None,
+                is_named=named is not None,
+                is_shown=named is None,
                 is_open=True,
             )
         turn = _turn_of(caller, asked) or self._memory.new_id()
-        if told is not None:
-            return Thread(told, turn, start, asked, is_told=True)
+        if named is not None:
+            return Thread(named, turn, start, asked, is_named=True)
         fresh = Thread(f"chat-{turn}", turn, start, asked)
         if start == _START:
             return fresh
@@ -155,7 +155,7 @@ class Conversations:
     async def reopened(self, caller: Caller, thread: Thread, /) -> Thread | None:
         """Return `thread` as the open turn that asked the same before it; None if there is none. Raises MemoryDown."""
         opened = await self._opened(caller, thread.asked)
-        if opened is None or (thread.is_told and thread.conversation != opened.conversation):
+        if opened is None or (thread.is_named and thread.conversation != opened.conversation):
             return None
         return replace(thread, conversation=opened.conversation, turn=opened.turn, is_open=True)
 
@@ -172,7 +172,7 @@ class Conversations:
         await self._memory.put(caller, _BLOCKS, key, kept, ttl_s=ttl_s)
         told: dict[str, JsonValue] = {"conversation": opened.conversation, "turn": opened.turn}
         await self._memory.put(caller, _OPEN_TURNS, key, told, ttl_s=ttl_s)
-        if not thread.is_told:
+        if not thread.is_named:
             await self.note(caller, thread, end_of(thread.asked, ""))
 
     async def close(self, caller: Caller, thread: Thread, /) -> None:

@@ -142,11 +142,11 @@ class Exchange:
             self._told.turn = self._thread.turn
 
     async def _found(self, prompt: Prompt) -> Thread:
-        continued = self._continuation.told if self._continuation is not None else None
-        told = self._caller.conversation or (continued if continued and is_name(continued) else None)
-        thread = await self._parts.conversations.find(self._caller, prompt, told=told)
+        continued = self._continuation.named if self._continuation is not None else None
+        named = self._caller.conversation or (continued if continued and is_name(continued) else None)
+        thread = await self._parts.conversations.find(self._caller, prompt, named=named)
         # A response that is continued brings all that was said before.
-        return replace(thread, is_shown=True) if told is not None and told == continued else thread
+        return replace(thread, is_shown=True) if named is not None and named == continued else thread
 
     async def _recalled(self, prompt: Prompt, thread: Thread) -> Block:
         """Return the block; further calls of one user turn, as tools answer, are given the first one's."""

@@ -60,4 +60,3 @@ KEEPALIVE_S: Final = 4.0
 """Idle time of a connection to an upstream: less than servers allow."""
 LISTED_BYTES: Final = 4 * 1024 * 1024
 """An upstream's list of models."""
-HEADER_CHARS: Final = 200

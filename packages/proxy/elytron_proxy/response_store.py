@@ -38,10 +38,10 @@ class NotContinued(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """A request with all that it continues, and its part to store. `told` is its conversation's name, if known."""
+    """A request with all that it continues, and its part to store. `named` is their conversation, if it is known."""
 
     body: Body
-    told: str | None = None
+    named: str | None = None
     new: list[object] = field(default_factory=list[object])
     previous: str = ""
     conversation: str = ""
@@ -112,7 +112,7 @@ class ResponseStore:
             changed |= {"store": False, "include": [*included, _SEALED]}
         return Continuation(
             body=changed,
-            told=conversation or told,
+            named=conversation or told,
             new=new,
             previous=previous,
             conversation=conversation,

@@ -52,7 +52,7 @@ class TurnInvalid(InvalidInput):
 def session_of(credential: str, /, *, secret: bytes, by: SessionHash = SessionHash.HMAC_SHA256) -> str:
     """Return the session's id of a credential: the same for the same one, and not reversible.
 
-    Raises InvalidInput for an empty credential, and for a missing secret where one is needed.
+    Raises InvalidInput for an empty credential, and for a missing secret if the hash needs one.
     """
     if not credential or len(credential) > limits.CREDENTIAL_CHARS:
         raise InvalidInput(field="credential", problem="is empty or too long")

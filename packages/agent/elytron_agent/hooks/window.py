@@ -54,10 +54,6 @@ class Group(Value):
     def tokens(self) -> int:
         return sum(item.tokens for item in self.items)
 
-    @property
-    def identities(self) -> frozenset[str]:
-        return frozenset(item.identity for item in self.items)
-
 
 class Window(Value):
     """The turns that are known word for word, oldest first, and the summary of those before them."""

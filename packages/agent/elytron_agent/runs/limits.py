@@ -19,7 +19,6 @@ DESCRIPTION_CHARS = 4_000
 PROBLEM_CHARS = 500
 IMAGES = 8
 IMAGE_URL_CHARS = 14_000_000
-OBSERVATION_CHARS = 200
 OUTSIDE_CHARS = 2_000
 """So much of what came from outside is kept as evidence beside a turn."""
 TEMPERATURE = 0.7

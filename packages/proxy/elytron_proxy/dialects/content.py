@@ -88,14 +88,14 @@ def items_of(body: Mapping[str, object], name: str, /) -> list[object]:
     return list(cast("list[object]", found)) if isinstance(found, list) else []
 
 
+def offered(tools: Iterable[Fields], schema: str = "parameters", /) -> tuple[OfferedTool, ...]:
+    """Return the tools that have a name, each with the schema in that field."""
+    return tuple(OfferedTool(name, json_text(tool.get(schema))) for tool in tools if (name := text(tool, "name")))
+
+
 def functions_of(body: Fields, /) -> tuple[OfferedTool, ...]:
     """Return the tools that chat completions and Ollama write as functions."""
-    functions = [inner(tool, "function") for tool in objects(body, "tools")]
-    return tuple(
-        OfferedTool(name, json_text(function.get("parameters")))
-        for function in functions
-        if (name := text(function, "name"))
-    )
+    return offered(inner(tool, "function") for tool in objects(body, "tools"))
 
 
 def events(*told: Fields) -> bytes:

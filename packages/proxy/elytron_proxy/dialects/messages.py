@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from elytron_core.errors import InvalidInput
 from elytron_models.dialects.messages import MessagesAnswer
-from elytron_models.fields import Fields, json_text, objects, text
+from elytron_models.fields import Fields, objects, text
 from elytron_proxy.dialects.content import (
     BETWEEN,
     Body,
@@ -12,11 +12,12 @@ from elytron_proxy.dialects.content import (
     events,
     items_of,
     named_event,
+    offered,
     said_in,
     with_message,
 )
 from elytron_proxy.dialects.dialect import PromptDialect, Refusal, Witness
-from elytron_proxy.dialects.prompt import OfferedTool, Prompt, Step, StepKind, ToolUse, prompt_of
+from elytron_proxy.dialects.prompt import Prompt, Step, StepKind, ToolUse, prompt_of
 from elytron_proxy.settings import Placement
 
 _KINDS = {
@@ -32,12 +33,7 @@ _KINDS = {
 
 def read(body: Fields, /) -> Prompt | None:
     """Return the prompt of a request."""
-    tools = tuple(
-        OfferedTool(name, json_text(tool.get("input_schema")))
-        for tool in objects(body, "tools")
-        if (name := text(tool, "name"))
-    )
-    return prompt_of(_steps(body), tools=tools)
+    return prompt_of(_steps(body), tools=offered(objects(body, "tools"), "input_schema"))
 
 
 def _steps(body: Fields) -> Iterator[Step]:

@@ -1,5 +1,7 @@
 """Prompts of Ollama: its chat, and its completions of one prompt."""
 
+from dataclasses import replace
+
 from elytron_models.dialects.ollama import OllamaAnswer
 from elytron_models.fields import Fields, json_text, text
 from elytron_proxy.dialects import chat
@@ -33,7 +35,7 @@ def place_in_completion(body: Body, _prompt: Prompt, block: str, placement: Plac
 
 def streamed(answer: Fields, /) -> bytes:
     """Return a whole answer as the line that it is."""
-    return _line(answer)
+    return f"{json_text(answer)}\n".encode("utf-8", "replace")
 
 
 def refused(refusal: Refusal, /) -> Fields:
@@ -43,11 +45,7 @@ def refused(refusal: Refusal, /) -> Fields:
 
 def cut(refusal: Refusal, _witness: Witness, /) -> bytes:
     """Return the line that ends a stream which broke off: the vendor's client raises it."""
-    return _line(refused(refusal))
-
-
-def _line(told: Fields) -> bytes:
-    return f"{json_text(told)}\n".encode("utf-8", "replace")
+    return streamed(refused(refusal))
 
 
 OLLAMA = PromptDialect(
@@ -60,13 +58,4 @@ OLLAMA = PromptDialect(
     cut=cut,
     has_lines=True,
 )
-COMPLETION = PromptDialect(
-    name="ollama",
-    read=read_completion,
-    place=place_in_completion,
-    answer=lambda: OllamaAnswer(""),
-    streamed=streamed,
-    refused=refused,
-    cut=cut,
-    has_lines=True,
-)
+COMPLETION = replace(OLLAMA, read=read_completion, place=place_in_completion)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from elytron_core.errors import InvalidInput
 from elytron_models.dialects.responses import ResponsesAnswer
-from elytron_models.fields import Fields, fields, json_text, objects, text
+from elytron_models.fields import Fields, fields, objects, text
 from elytron_proxy.dialects.chat import POLICIES, refused
 from elytron_proxy.dialects.content import (
     BETWEEN,
@@ -13,12 +13,13 @@ from elytron_proxy.dialects.content import (
     events,
     items_of,
     named_event,
+    offered,
     said_in,
     with_message,
     with_part,
 )
 from elytron_proxy.dialects.dialect import PromptDialect, Refusal, Witness
-from elytron_proxy.dialects.prompt import OfferedTool, Prompt, Step, StepKind, ToolUse, prompt_of
+from elytron_proxy.dialects.prompt import Prompt, Step, StepKind, ToolUse, prompt_of
 from elytron_proxy.settings import Placement
 
 _STATUS = {"completed": "response.completed", "incomplete": "response.incomplete", "failed": "response.failed"}
@@ -28,12 +29,7 @@ def read(body: Fields, /) -> Prompt | None:
     """Return the prompt of a request; None for one that is answered in the background."""
     if body.get("background"):
         return None
-    tools = tuple(
-        OfferedTool(name, json_text(tool.get("parameters")))
-        for tool in objects(body, "tools")
-        if (name := text(tool, "name"))
-    )
-    return prompt_of(_steps(body), tools=tools)
+    return prompt_of(_steps(body), tools=offered(objects(body, "tools")))
 
 
 def _steps(body: Fields) -> Iterator[Step]:
@@ -78,12 +74,12 @@ def place(body: Body, prompt: Prompt, block: str, placement: Placement, /) -> Bo
 def unsealed(body: Body, /) -> Body | None:
     """Return the request without sealed reasoning; None if it has none."""
     items = items_of(body, "input")
-    left = [item for item in items if not (fields(item).get("encrypted_content") and _is_reasoning(fields(item)))]
+    left = [item for item in items if not _is_sealed(fields(item))]
     return {**body, "input": left} if len(left) < len(items) else None
 
 
-def _is_reasoning(item: Fields) -> bool:
-    return text(item, "type") == "reasoning"
+def _is_sealed(item: Fields) -> bool:
+    return text(item, "type") == "reasoning" and bool(item.get("encrypted_content"))
 
 
 def streamed(answer: Fields, /) -> bytes:
