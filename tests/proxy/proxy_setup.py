@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import pytest
 from tests.models.fake_server import EVENTS, LINES, FakeServer, Sent, serving
 from tests.models.streams import RECORDED
 from tests.transports.listening import listening
@@ -29,6 +30,8 @@ PATHS = {
     "messages": "/v1/messages",
     "ollama": "/api/chat",
 }
+EACH = pytest.mark.parametrize("dialect", PATHS)
+BOAT = "What is my boat called?"
 
 
 @dataclass
@@ -88,6 +91,16 @@ def asked(dialect: str, *said: str, **more: Any) -> dict[str, Any]:
     turns = [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(said)]
     where = "input" if dialect == "responses" else "messages"
     return {"model": "m", where: turns, "stream": True, **({"max_tokens": 9} if dialect == "messages" else {}), **more}
+
+
+def messages_of(dialect: str, body: dict[str, Any]) -> list[Any]:
+    """Return the messages of a request."""
+    return body["input" if dialect == "responses" else "messages"]
+
+
+async def knowing(proxied: Proxied) -> None:
+    """Have the memory know what the boat is called."""
+    await proxied.memory.add("My boat is called Petrel.", user_id="default")
 
 
 def recorded(name: str) -> Sent:
