@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.agent.places import EVERYWHERE
@@ -120,8 +121,8 @@ async def test_the_host_is_not_judged_and_the_history_tells_calls_of_tools(memor
     await shelf.create(BlockDraft(label="rules", value="Answer briefly."))
     assert (await shelf.read("human")).value == "Has a dog. It barks."
     asked = RecordHistoryRequest(namespace=("blocks", "shared"), key="human")
-    values = [version.value for version in (await memory.record_history(asked)).versions]
-    assert [len(value.get("calls", ())) for value in values if isinstance(value, dict)] == [0, 1, 1, 1]
+    values: list[Any] = [version.value for version in (await memory.record_history(asked)).versions]
+    assert [value.get("calls", []) for value in values] == [[], [str(KEY)], [str(KEY)], [str(KEY)]]
 
 
 async def test_files_of_a_model_are_judged_and_moving_one_is_no_new_text(memory: MemoryFace) -> None:
