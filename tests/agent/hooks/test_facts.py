@@ -12,7 +12,7 @@ from elytron.api import MemoryFace
 from elytron_agent import HookSettings, TurnHooks
 from elytron_agent.hooks.contract import FactSource
 from elytron_agent.hooks.facts.extraction import TurnFact, marked_facts
-from elytron_agent.hooks.facts.recollection import TierWeights
+from elytron_agent.hooks.facts.recollection import points_of
 from elytron_agent.hooks.items import items_of
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.knowledge.facts import FactEntry, FactListRequest
@@ -195,7 +195,7 @@ def test_g14_points_follow_the_formula(
     tier: Tier, confidence: float, hours: int, terms: tuple[str, ...], score: float
 ) -> None:
     fact = TurnFact(fact_id="user_like", key="like", value="tea with milk", tier=tier, confidence=confidence)
-    assert TierWeights().of_fact(fact, terms, age_ms=hours * HOUR_MS) == pytest.approx(score)
+    assert points_of(fact, terms, age_ms=hours * HOUR_MS) == pytest.approx(score)
 
 
 async def test_g14_facts_stand_in_the_order_of_their_points(hooks: TurnHooks, clock: FrozenClock) -> None:

@@ -60,11 +60,6 @@ def said(role: Role, text: str, /) -> InputMessage:
     return InputMessage(role=role, parts=(TextPart(text=text),))
 
 
-def text_of(reply: Reply, /) -> str:
-    """Return what a reply says to the user."""
-    return "".join(item.text for item in reply.items if isinstance(item, TextPart)).strip()
-
-
 def calls_of(reply: Reply, /) -> tuple[ToolCall, ...]:
     """Return the calls of a reply."""
     return tuple(item for item in reply.items if isinstance(item, ToolCall))

@@ -8,9 +8,10 @@ from pydantic import Field
 
 from elytron_agent.context import limits
 from elytron_agent.context.guard import clipped
+from elytron_agent.context.request import said
 from elytron_agent.context.window import WindowTurn
 from elytron_core.model import Value
-from elytron_core.ports.chat import InputMessage, ModelRequest, Reply, Role, TextPart
+from elytron_core.ports.chat import ModelRequest, Reply, Role, TextPart
 
 _QUOTED: Final = re.compile(r"[\"“„«]([^\"“”„«»]{2,400})[\"”“»]")
 _WORDS: Final = re.compile(r"\w+")
@@ -42,14 +43,8 @@ def request(turns: Sequence[WindowTurn], previous: str, /) -> ModelRequest:
     """Return what a model is asked for a summary of `turns` that takes in the `previous` one."""
     told = "\n".join(_lines(turns))[-limits.SUMMARY_INPUT_CHARS :]
     before = f"Earlier summary:\n{previous}\n\n" if previous else ""
-    said = TextPart(text=f"{before}Conversation:\n{told}")
-    return ModelRequest(
-        messages=(
-            InputMessage(role=Role.SYSTEM, parts=(TextPart(text=ASKED),)),
-            InputMessage(role=Role.USER, parts=(said,)),
-        ),
-        max_tokens=4 * limits.SUMMARY_TOKENS,
-    )
+    asked = said(Role.SYSTEM, ASKED), said(Role.USER, f"{before}Conversation:\n{told}")
+    return ModelRequest(messages=asked, max_tokens=4 * limits.SUMMARY_TOKENS)
 
 
 def problem_of(draft: SummaryDraft, turns: Sequence[WindowTurn], previous: str, /) -> str | None:

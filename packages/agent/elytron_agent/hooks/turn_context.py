@@ -169,7 +169,7 @@ class _Made:
         return BeforeTurnReport(
             state=HookState.APPLIED if self._reference or recent else HookState.EMPTY,
             messages=messages,
-            recalled_fact_ids=tuple(one.id for one in self._recalled.facts),
+            recalled_fact_ids=tuple(one.entry.id for one in self._recalled.facts),
             recalled_insight_ids=tuple(one.id for one in self._recalled.insights),
             recalled_message_ids=tuple(one.id for one in self._recalled.chunks),
             recent_items=len(recent),

@@ -129,11 +129,9 @@ class Agent:
         """
         self._check(text, images)
         async with self._lock:
-            await self._thread.settle()
-            if self._thread.head.open is not None:
-                async with aclosing(self._gone_on(self._thread.head.open)) as events:
-                    async for event in events:
-                        yield event
+            async with aclosing(self._settled()) as events:
+                async for event in events:
+                    yield event
             run = run_id or self._ids.new()
             found = await self._journal.load(run) if run_id is not None else None
             if found is not None and found.end is not None:
@@ -157,12 +155,9 @@ class Agent:
 
     async def resume(self) -> AsyncGenerator[AgentEvent]:
         """Yield what happens while a run that broke off goes on; nothing, if there is none."""
-        async with self._lock:
-            await self._thread.settle()
-            if self._thread.head.open is not None:
-                async with aclosing(self._gone_on(self._thread.head.open)) as events:
-                    async for event in events:
-                        yield event
+        async with self._lock, aclosing(self._settled()) as events:
+            async for event in events:
+                yield event
 
     async def cancel(self) -> RunEnded | None:
         """End the run that broke off, if there is one: nothing more of it is asked or called."""
@@ -268,7 +263,12 @@ class Agent:
         await self._journal.begin(asked)
         return asked
 
-    async def _gone_on(self, run: str) -> AsyncGenerator[AgentEvent]:
+    async def _settled(self) -> AsyncGenerator[AgentEvent]:
+        """Settle the thread, and go on with the run that broke off, if there is one."""
+        await self._thread.settle()
+        run = self._thread.head.open
+        if run is None:
+            return
         record = await self._record(run)
         yield RunStarted(run=run, thread=self.name, is_resumed=True, input=record.input.text)
         if record.end is not None:

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from elytron_agent.context import limits, summary
 from elytron_agent.context.compaction import CompactionPlan, TurnSize, plan
-from elytron_agent.context.request import turn_messages
+from elytron_agent.context.request import said, turn_messages
 from elytron_agent.context.tokens import bytes_of, tokens_of
 from elytron_agent.context.window import Summary, WindowTurn
 from elytron_agent.runs.parts import AgentParts
 from elytron_core.contracts.conversation.write import MemoryWriteRequest
 from elytron_core.contracts.planes import SummaryDraft, SummaryWrite
 from elytron_core.errors import ElytronError, InvalidInput, ModelError
-from elytron_core.ports.chat import InputMessage, Role, TextPart
+from elytron_core.ports.chat import Role
 from elytron_models.structured_answer import ask_for
 
 
@@ -69,10 +69,8 @@ class Compactor:
             problem = summary.problem_of(draft, turns, previous)
             if problem is None:
                 return draft.text
-            again = TextPart(text=f"Your summary was not taken: {problem}. Write it again.")
-            asked = asked.model_copy(
-                update={"messages": (*asked.messages, InputMessage(role=Role.USER, parts=(again,)))}
-            )
+            again = said(Role.USER, f"Your summary was not taken: {problem}. Write it again.")
+            asked = asked.model_copy(update={"messages": (*asked.messages, again)})
         return None
 
     async def _keep(self, made: Summary) -> None:

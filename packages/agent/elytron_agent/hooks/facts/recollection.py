@@ -30,41 +30,25 @@ LEAST_SHARE: Final = 0.05
 """A message of a smaller share of the best one's score is not worth its place in a context."""
 
 
-class TierWeights(Value):
-    """The points of a fact and of an insight, by name."""
-
-    name: str = "tiers-1"
-    tier: dict[Tier, float] = {Tier.L0: 0.35, Tier.L1: 0.10, Tier.L2: 0.20}
-    recency: float = 0.25
-    recency_hours: float = 240
-    """Number of hours in which a fact loses one point, and no more than `recency`."""
-    matched: float = 0.25
-    term: float = 0.15
-    insight_term: float = 0.30
-
-    def of_fact(self, fact: TurnFact, terms: Collection[str], /, *, age_ms: int) -> float:
-        """Return what a fact of that age is worth for a query of these terms."""
-        count = _matched(f"{fact.key} {fact.value} {fact.fact_id}", terms)
-        recency = max(0.0, self.recency - max(age_ms, 0) / HOUR_MS / self.recency_hours)
-        return fact.confidence + self.tier[fact.tier] + recency + (self.matched + self.term * count if count else 0.0)
-
-    def of_insight(self, insight: Insight, terms: Collection[str], /) -> float:
-        """Return what an insight is worth for a query of these terms."""
-        return insight.confidence + self.insight_term * _matched(insight.summary, terms)
+_TIER: Final = {Tier.L0: 0.35, Tier.L1: 0.10, Tier.L2: 0.20}
+_RECENCY, _RECENCY_HOURS = 0.25, 240
+"""Points of a fresh fact, and the number of hours in which it would lose one point."""
+_MATCHED, _TERM, _INSIGHT_TERM = 0.25, 0.15, 0.30
 
 
-STANDARD: Final = TierWeights()
+def points_of(fact: TurnFact, terms: Collection[str], /, *, age_ms: int) -> float:
+    """Return what a fact of that age is worth for a query of these terms."""
+    count = _matched(f"{fact.key} {fact.value} {fact.fact_id}", terms)
+    recency = max(0.0, _RECENCY - max(age_ms, 0) / HOUR_MS / _RECENCY_HOURS)
+    return fact.confidence + _TIER[fact.tier] + recency + (_MATCHED + _TERM * count if count else 0.0)
 
 
 class RankedFact(Value):
-    """A current fact, and its score for a turn."""
+    """A current fact as it is stored and as a turn has it, and its score for that turn."""
 
-    id: str
+    entry: FactEntry
     fact: TurnFact
-    tier: Tier | None
     score: float
-    observed_at: Instant
-    is_outside: bool = False
 
 
 class Recollection(Value):
@@ -78,12 +62,12 @@ class Recollection(Value):
     def fact_lines(self) -> tuple[FactLine, ...]:
         return tuple(
             FactLine(
-                id=one.id,
-                tier=one.tier or "",
+                id=one.entry.id,
+                tier=one.entry.tier or "",
                 key=one.fact.key,
                 value=one.fact.value,
                 confidence=f"{one.fact.confidence:.2f}",
-                from_outside=one.is_outside,
+                from_outside=one.entry.trust is Trust.OUTSIDE,
             )
             for one in self.facts
         )
@@ -111,9 +95,7 @@ async def fact_entries(memory: MemoryFace, scope: Scope, /) -> tuple[FactEntry, 
     return tuple(entry for entry in found if entry.chat is None or (entry.channel, entry.chat) == here)
 
 
-def ranked(
-    entries: Sequence[FactEntry], query: str, /, *, at: Instant, weights: TierWeights = STANDARD
-) -> tuple[RankedFact, ...]:
+def ranked(entries: Sequence[FactEntry], query: str, /, *, at: Instant) -> tuple[RankedFact, ...]:
     """Return the facts that hold at `at`, those first that are worth most for the query; of two alike, the newer."""
     terms = terms_of(query)
     found: list[RankedFact] = []
@@ -122,27 +104,18 @@ def ranked(
             continue
         certainty = entry.certainty if entry.certainty is not None else SURENESS[entry.confidence]
         fact = fact_of(entry.topic, entry.content, tier=entry.tier, certainty=certainty)
-        score = weights.of_fact(fact, terms, age_ms=at - entry.observed_at)
-        found.append(
-            RankedFact(
-                id=entry.id,
-                fact=fact,
-                tier=entry.tier,
-                score=score,
-                observed_at=entry.observed_at,
-                is_outside=entry.trust is Trust.OUTSIDE,
-            )
-        )
-    return tuple(sorted(found, key=lambda one: (-one.score, -one.observed_at, -one.fact.confidence, one.id)))
+        score = points_of(fact, terms, age_ms=at - entry.observed_at)
+        found.append(RankedFact(entry=entry, fact=fact, score=score))
+    order = sorted(found, key=lambda one: (-one.score, -one.entry.observed_at, -one.fact.confidence, one.entry.id))
+    return tuple(order)
 
 
-def telling(
-    entries: Sequence[FactEntry], query: str, /, *, at: Instant, weights: TierWeights = STANDARD
-) -> tuple[Insight, ...]:
+def telling(entries: Sequence[FactEntry], query: str, /, *, at: Instant) -> tuple[Insight, ...]:
     """Return the insights that hold a word of the query, those first that are worth most for it."""
     terms = terms_of(query)
-    found = [one for one in insights_of(entries, at=at) if _matched(one.summary, terms)]
-    return tuple(sorted(found, key=lambda one: (-weights.of_insight(one, terms), one.id)))
+    counts = {one: _matched(one.summary, terms) for one in insights_of(entries, at=at)}
+    found = [one for one, count in counts.items() if count]
+    return tuple(sorted(found, key=lambda one: (-one.confidence - _INSIGHT_TERM * counts[one], one.id)))
 
 
 async def recollect(
