@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elytron_core.clock import Instant, instant
@@ -101,6 +101,7 @@ INPUTS = st.builds(
 
 
 @given(INPUTS, st.text("0123456789abcdef", max_size=32))
+@settings(max_examples=40)
 def test_a_block_never_exceeds_its_budget_and_every_memory_keeps_to_its_line(
     inputs: ProjectionInputs, mark: str
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_block_never_exceeds_its_budget_and_every_memory_keeps_to_its_line(
 
 
 @given(INPUTS)
+@settings(max_examples=40)
 def test_nothing_is_clipped_to_a_fragment(inputs: ProjectionInputs) -> None:
     for line in build(inputs).block.splitlines():
         text = re.sub(r"^- (\[[^\]]*\] )?", "", line)
@@ -136,6 +138,7 @@ def texts_of(inputs: ProjectionInputs) -> list[str]:
 
 
 @given(INPUTS, INPUTS)
+@settings(max_examples=40)
 def test_the_stable_part_does_not_depend_on_what_is_recalled(inputs: ProjectionInputs, other: ProjectionInputs) -> None:
     changed = inputs.model_copy(update={"recent": other.recent, "recalled": other.recalled})
     one, two = build(inputs), build(changed, mark="0")

@@ -71,20 +71,6 @@ def test_which_of_several_answers_over_time_is_asked_for(
     assert read(text, NOW, labels).version is version
 
 
-@pytest.mark.parametrize(
-    ("text", "guesses"),
-    [
-        ("Would Ada be considered religious?", True),
-        ("What condition might she have?", True),
-        ("他可能是医生吗？", True),
-        ("Could you explain the offside rule?", False),
-        ("Where does Ada live?", False),
-    ],
-)
-def test_a_question_for_a_guess_is_recognised(text: str, *, guesses: bool) -> None:
-    assert read(text, NOW).wants_guess is guesses
-
-
 def test_times_are_read_along() -> None:
     (span,) = read("What happened yesterday?", NOW).spans
     assert (span.start, span.end) == (instant("2026-03-09"), instant("2026-03-10"))

@@ -48,8 +48,6 @@ class Question(NamedTuple):
     owner: Owner
     version: Version
     spans: tuple[Span, ...]
-    wants_guess: bool = False
-    """True if it asks for a conclusion, which shares few words with what it is drawn from."""
     retells: bool = False
     """True if it asks for an account of what was said: a summary, an order, the course of something."""
     anchor: Anchor | None = None
@@ -111,7 +109,6 @@ def read(text: str, now: Instant, labels: Container[QuestionLabel] = (), /) -> Q
         owner,
         _version(lowered, is_latest=QuestionLabel.LATEST in labels),
         spans,
-        _says("guess", lowered),
         is_retold,
         None if spans or is_request else anchor_in(text, lowered),
     )

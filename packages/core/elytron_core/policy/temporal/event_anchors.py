@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.policy.temporal.time_ranges import Span
+from elytron_core.policy.temporal.time_ranges import COUNTS, Span
 
 
 class Side(StrEnum):
@@ -47,7 +47,6 @@ _ANCHOR: Final = re.compile(
     r" (?!(?:all|then|that|this|it|now|when|what|which|how|who)\b)(?P<what>[^?.!,;]*\w)",
     re.IGNORECASE,
 )
-_COUNTS: Final = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "a couple of": 2, "a few": 3}
 _DAYS_OF: Final = {"day": 1, "week": 7, "month": 31, "year": 366}
 _BEFORE: Final = frozenset({"before", "prior to", "until"})
 
@@ -78,5 +77,5 @@ def _away(count: str | None, unit: str | None) -> int:
     """Return the distance from the anchor in milliseconds, and half as much again: people say round numbers."""
     if count is None or unit is None:
         return 0
-    many = int(count) if count.isdigit() else _COUNTS.get(count.lower(), 1)
+    many = int(count) if count.isdigit() else COUNTS.get(count.lower(), 1)
     return min(many, _MOST_AWAY) * _DAYS_OF[unit.lower()] * DAY_MS * 3 // 2

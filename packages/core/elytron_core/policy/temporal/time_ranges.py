@@ -45,7 +45,7 @@ _AGO = re.compile(
     r"(?P<unit>day|week|month|year)s?\s+ago\b",
     re.IGNORECASE,
 )
-_COUNTS: Final = {
+COUNTS: Final = {
     "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
     "nine": 9, "ten": 10, "a couple of": 2, "a few": 3,
 }  # fmt: skip
@@ -125,7 +125,7 @@ def _relative(text: str, today: date) -> Iterator[Span]:
     for match in _AGO.finditer(text):
         counted = match["count"].lower()
         unit = match["unit"].lower()
-        count = _COUNTS.get(counted) or int(counted)
+        count = COUNTS.get(counted) or int(counted)
         day = today - count * _DAYS_OF[unit] * _DAY
         yield _span(day - _SLACK_OF[unit] * _DAY, day + (_SLACK_OF[unit] + 1) * _DAY)
     for match in _RELATIVE.finditer(text):
