@@ -84,6 +84,6 @@ def test_the_example_of_a_call_runs(
     assert "".join(said) == ""
 
 
-@pytest.mark.parametrize("name", methods(MemoryRuntime))
-def test_an_awaited_call_and_a_blocking_one_show_one_example(name: str) -> None:
-    assert examples(methods(MemoryRuntime)[name]) == examples(CALLS[f"SyncMemoryRuntime.{name}"])
+def test_an_awaited_call_and_a_blocking_one_show_one_example() -> None:
+    awaited = {name: examples(call) for name, call in methods(MemoryRuntime).items()}
+    assert awaited == {name: examples(CALLS[f"SyncMemoryRuntime.{name}"]) for name in awaited}

@@ -14,7 +14,7 @@ async def main(url: str, archive: str, point: str, number: int) -> None:
         await memory.inspect()
         match point:
             case "write":
-                restore.write_turns = dying(restore.write_turns, number)
+                restore.commit = dying(restore.commit, number)
             case "journal":
                 Appending.finish = dying(Appending.finish, number)
             case _:

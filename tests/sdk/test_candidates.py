@@ -174,13 +174,13 @@ async def test_a_candidate_with_a_secret_is_kept_without_it(memory: elytron.Memo
     assert secret not in item.model_dump_json()
 
 
-async def test_recalled_output_fed_back_a_hundred_times_adds_no_fact_and_no_evidence(
+async def test_recalled_output_fed_back_many_times_adds_no_fact_and_no_evidence(
     memory: elytron.MemoryRuntime,
 ) -> None:
     (said,) = (await talk(memory, (Role.USER, "I like green tea"))).ids
     await propose(memory, candidate(citations=[said]))
     before = (await memory.inspect()).planes
-    for number in range(100):
+    for number in range(12):
         report = await memory.project("green tea")
         host = f"turn-{number}"
         written = await talk(memory, (Role.USER, report.system_memory_block), host_id=host)

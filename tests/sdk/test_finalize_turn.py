@@ -187,10 +187,10 @@ async def test_a_secret_reaches_neither_the_store_nor_a_prompt(modelled: elytron
     assert secret not in str(MODEL.prompts)
 
 
-async def test_feeding_recalled_text_back_a_hundred_times_adds_no_fact(memory: elytron.MemoryRuntime) -> None:
+async def test_feeding_recalled_text_back_many_times_adds_no_fact(memory: elytron.MemoryRuntime) -> None:
     await finish(memory, "t0", "I live in Lisbon. I'm allergic to peanuts.")
     before = (await memory.inspect()).documents["facts"]
-    for number in range(100):
+    for number in range(12):
         block = (await memory.project("where do I live, what am I allergic to?")).system_memory_block
         await finish(memory, f"echo {number}", f"{block}\nWhat else do you know?", f"I know this:\n{block}")
     assert (await memory.inspect()).documents["facts"] == before

@@ -51,7 +51,7 @@ async def told(url: str, said: list[tuple[str, str, str, int]], asked: list[str]
     return answers
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(said=st.lists(SAID, min_size=1, max_size=12), asked=st.lists(TEXTS, min_size=1, max_size=3))
 def test_the_order_is_the_same_on_every_store(said: list[tuple[str, str, str, int]], asked: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -6,7 +6,7 @@ import statistics
 import pytest
 from benchmarks.quality import measure
 from benchmarks.quality_long import long_chats
-from benchmarks.quality_ordinary import Half, ordinary, small
+from benchmarks.quality_ordinary import ordinary, small
 from benchmarks.quality_projected import measure as measure_blocks
 from benchmarks.quality_sets import ELSEWHERE, NOTHING, made
 from benchmarks.quality_systems import Shipped
@@ -54,23 +54,19 @@ async def test_what_is_to_hold_is_found_in_a_talk_that_no_rule_was_written_for()
     assert statistics.fmean(value for score in measured.kinds.values() for value in score.recall) >= 0.55
 
 
-@pytest.mark.parametrize(("half", "first", "three"), [("fit", 0.5, 0.81), ("held", 0.59, 0.74)])
-async def test_a_fact_in_a_small_space_is_found_in_other_words_than_its_own(
-    half: Half, first: float, three: float
-) -> None:
-    measured = await measure(Shipped(), small(half))
-    assert statistics.fmean(measured.all("first")) >= first
-    assert statistics.fmean(measured.all("three")) >= three
+async def test_a_fact_in_a_small_space_is_found_in_other_words_than_its_own() -> None:
+    measured = await measure(Shipped(), small("held"))
+    assert statistics.fmean(measured.all("first")) >= 0.59
+    assert statistics.fmean(measured.all("three")) >= 0.74
     assert statistics.fmean(measured.shown) == 1.0
     assert (measured.auroc(NOTHING) or 0.0) >= 0.2
     assert (measured.auroc(ELSEWHERE) or 0.0) >= 0.62
 
 
-@pytest.mark.parametrize(("half", "recall", "near", "far"), [("fit", 0.62, 0.34, 0.76), ("held", 0.53, 0.31, 0.64)])
-async def test_what_answers_is_found_in_ordinary_talk(half: Half, recall: float, near: float, far: float) -> None:
-    measured = await measure(Shipped(), ordinary(half))
-    assert statistics.fmean(measured.all("recall")) >= recall
+async def test_what_answers_is_found_in_ordinary_talk() -> None:
+    measured = await measure(Shipped(), ordinary("held"))
+    assert statistics.fmean(measured.all("recall")) >= 0.53
     assert statistics.fmean(measured.kinds["paraphrase"].recall) >= 0.45
     assert statistics.fmean(measured.shown) == 1.0
-    assert (measured.auroc(NOTHING) or 0.0) >= near
-    assert (measured.auroc(ELSEWHERE) or 0.0) >= far
+    assert (measured.auroc(NOTHING) or 0.0) >= 0.31
+    assert (measured.auroc(ELSEWHERE) or 0.0) >= 0.64

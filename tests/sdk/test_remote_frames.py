@@ -68,6 +68,6 @@ class TestFrames:
 
         async with serve(silent, "127.0.0.1", 0) as server:
             port = next(iter(server.sockets)).getsockname()[1]
-            async with elytron.connect(f"ws://127.0.0.1:{port}", timeout_s=0.5) as memory:
+            async with elytron.connect(f"ws://127.0.0.1:{port}", timeout_s=0.05) as memory:
                 with pytest.raises(Unreachable, match="no answer in time"):
                     await memory.add("once")

@@ -1,7 +1,7 @@
 """Opening a runtime on a store."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 
 from elytron.api import arguments, validation
@@ -36,6 +36,29 @@ from elytron_store.engines import parse_url
 DEFAULT_SPACE = "default"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    """Options of `open`, as it passes them on."""
+
+    scope: Scope | None
+    keys: KeyProvider | None
+    clock: Clock
+    ids: Ids | None
+    index_bytes: int
+    durability: Durability
+    when_missing: WhenMissing
+    models: Models
+    agent_skill_dirs: Sequence[str | PathLike[str]]
+    agent_tool_registries: Sequence[AgentToolRegistrySnapshot]
+    profile: str | None
+    capability_policy: CapabilityPolicy
+    budget: Budget
+    work: bool
+    api_key: str | None
+    progress: Progress | None
+    projection_events: bool
+
+
 class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
     """A runtime about to be opened.
 
@@ -54,49 +77,13 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
     are read in `fact_languages` too. `statements` judges what is to hold. `work` does what was put off.
     """
 
-    def __init__(
-        self,
-        store: str | PathLike[str] | Store,
-        /,
-        *,
-        scope: Scope | None,
-        keys: KeyProvider | None,
-        clock: Clock | None,
-        ids: Ids | None,
-        index_bytes: int,
-        durability: Durability,
-        when_missing: WhenMissing,
-        models: Models,
-        profile: str | None = None,
-        capability_policy: CapabilityPolicy = CapabilityPolicy.OPEN,
-        agent_skill_dirs: Sequence[str | PathLike[str]] = (),
-        agent_tool_registries: Sequence[AgentToolRegistrySnapshot] = (),
-        budget: Budget | None = None,
-        work: bool = False,
-        api_key: str | None = None,
-        progress: Progress | None = None,
-        projection_events: bool = False,
-    ) -> None:
+    def __init__(self, store: str | PathLike[str] | Store, options: _Options, /) -> None:
         super().__init__()
         self._store = store
-        self._scope = scope
-        self._keys = keys
-        self._clock = clock or SystemClock()
-        self._ids = ids or RandomIds(self._clock)
-        self._index_bytes = index_bytes
-        self._durability = durability
-        self._when_missing = when_missing
-        self._models = models
-        self._profile = named_profile(profile)
-        self._is_named = profile is not None
-        self._capability_policy = capability_policy
-        self._skill_dirs = agent_skill_dirs
-        self._registries = agent_tool_registries
-        self._budget = budget or Budget()
-        self._works = work
-        self._api_key = api_key
-        self._progress = progress
-        self._notes_projections = projection_events
+        self._options = options
+        self._ids = options.ids or RandomIds(options.clock)
+        self._profile = named_profile(options.profile)
+        self._is_named = options.profile is not None
 
     async def _open(self) -> MemoryRuntime:
         try:
@@ -115,13 +102,13 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
             capacity = capacity_of(self._profile, address.engine, is_kept=address.path is not None)
             store = await open_store(
                 url,
-                clock=self._clock,
-                keys=self._keys,
+                clock=self._options.clock,
+                keys=self._options.keys,
                 ids=self._ids,
                 profile=self._profile.name if self._is_named else None,
-                durability=self._durability,
-                when_missing=self._when_missing,
-                api_key=self._api_key,
+                durability=self._options.durability,
+                when_missing=self._options.when_missing,
+                api_key=self._options.api_key,
             )
             storing = Storing.AS_THEY_GROW if store.capabilities.durable else Storing.AT_THE_END
             return await self._started(self._context(await bounded(store, capacity), address.engine, storing, capacity))
@@ -130,29 +117,30 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         return await self._started(self._context(store, "given", Storing.AS_THEY_GROW, capacity))
 
     async def _started(self, context: OperationContext) -> MemoryRuntime:
-        if self._registries:
+        if self._options.agent_tool_registries:
             await self._register(context)
-        if self._works:
+        if self._options.work:
             from elytron.flows.worker import Worker
 
             worker = Worker(context)
             worker.start()
             context.closers.append(worker.stop)
-        context.closers.extend(self._models.closers)
+        context.closers.extend(self._options.models.closers)
         return MemoryRuntime(context)
 
     async def _register(self, context: OperationContext) -> None:
         from elytron.ops.tools import register_all
 
         try:
-            await register_all(context, self._registries)
+            await register_all(context, self._options.agent_tool_registries)
         except BaseException:
             await context.store.close()
             raise
 
     def _context(self, store: Store, engine: str, storing: Storing, capacity: StoreCapacity | None) -> OperationContext:
+        options = self._options
         store = AnnouncingStore(store)
-        spaces = Spaces(store, self._clock, self._ids)
+        spaces = Spaces(store, options.clock, self._ids)
         heads = Heads(store)
 
         def forget(space: SpaceId) -> None:
@@ -162,29 +150,29 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         return OperationContext(
             store=store,
             engine=engine,
-            clock=self._clock,
+            clock=options.clock,
             ids=self._ids,
             spaces=spaces,
             heads=heads,
             folds=Folds(
                 store,
                 forget=forget,
-                max_bytes=self._index_bytes,
+                max_bytes=options.index_bytes,
                 max_spaces=self._profile.budget.runtimes,
-                statements=self._models.statements,
+                statements=options.models.statements,
                 storing=storing,
-                progress=self._progress,
+                progress=options.progress,
             ),
-            encoders=Encoders(self._clock, wanted=self._models.embedder, former=self._models.former_embedder),
-            models=self._models,
-            budget=self._budget,
+            encoders=Encoders(options.clock, wanted=options.models.embedder, former=options.models.former_embedder),
+            models=options.models,
+            budget=options.budget,
             profile=self._profile,
             capacity=capacity,
-            capability_policy=self._capability_policy,
+            capability_policy=options.capability_policy,
             commits=store.commits,
-            skill_dirs=SkillDirs(self._skill_dirs),
-            default_scope=self._scope,
-            notes_projections=self._notes_projections,
+            skill_dirs=SkillDirs(options.agent_skill_dirs),
+            default_scope=options.scope,
+            notes_projections=options.projection_events,
         )
 
     def sync(self) -> SyncMemoryRuntime:
@@ -237,11 +225,10 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     """
     validation.require(store, keys=keys, index_bytes=index_bytes)
     given = Models(None, _embedder(embedder), _embedder(former_embedder), reranker)
-    return Opening(
-        store,
+    options = _Options(
         scope=scope or arguments.scope_of(None, user_id=space),
         keys=keys,
-        clock=clock,
+        clock=clock or SystemClock(),
         ids=ids,
         index_bytes=index_bytes,
         durability=validation.word(Durability, durability, field="durability"),
@@ -251,12 +238,13 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         agent_tool_registries=agent_tool_registries,
         profile=profile,
         capability_policy=validation.word(CapabilityPolicy, capability_policy, field="capability_policy"),
-        budget=budget,
+        budget=budget or Budget(),
         work=work,
         api_key=api_key,
         progress=progress,
         projection_events=projection_events,
     )
+    return Opening(store, options)
 
 
 def _models(

@@ -71,8 +71,7 @@ class BlockingMemory(Generic[FaceT]):
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="elytron", daemon=True)
         self._thread.start()
-        self._open = True
-        self._process = os.getpid()
+        self._process: int | None = os.getpid()
         try:
             self.runtime = self.run(opening)
         except BaseException:
@@ -97,7 +96,7 @@ class BlockingMemory(Generic[FaceT]):
         >>> memory.run(memory.runtime.recall("boat key"))[0].text
         'The boat key is under the oar.'
         """
-        if not self._open or os.getpid() != self._process:
+        if os.getpid() != self._process:
             call.close()
             raise StoreClosed
         if threading.current_thread() is self._thread:
@@ -200,7 +199,7 @@ class BlockingMemory(Generic[FaceT]):
         >>> print(memory.close().phase)
         closed
         """
-        if not self._open or os.getpid() != self._process:
+        if os.getpid() != self._process:
             reason = request.reason if request is not None else ""
             return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=reason)
         try:
@@ -209,7 +208,7 @@ class BlockingMemory(Generic[FaceT]):
             self._shut()
 
     def _shut(self) -> None:
-        self._open = False
+        self._process = None
         _open.discard(self)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -32,10 +32,6 @@ class KeptMemory:
     def plane(self) -> Plane:
         return self.home.plane
 
-    @property
-    def hit(self) -> RecallHit:
-        return self.found()
-
     def found(
         self, *, score: float = 0.0, signals: Mapping[str, float] | None = None, now: Instant | None = None
     ) -> RecallHit:

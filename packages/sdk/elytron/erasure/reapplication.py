@@ -9,7 +9,7 @@ from elytron.documents.planes import PLANES
 from elytron.erasure.ended_keys import end_again, gather_ended
 from elytron.erasure.log_file import Erased, Erasures, SpaceErasures
 from elytron.erasure.removal import erase_many, erase_space
-from elytron.memories.lookup import Memory, TurnMemory, stored_at
+from elytron.memories.lookup import Memory, TurnMemory, hit_of, stored_at
 from elytron_core.clock import Instant
 from elytron_core.contracts.admin.erasures import ErasuresOutcome, MemoryErasuresApplyReport
 from elytron_core.contracts.knowledge.control import MemoryEraseRequest
@@ -118,7 +118,7 @@ def _ids(told: SpaceErasures, found: Mapping[Ref, Memory], journal: _Journal) ->
             continue
         plane = PLANES[ref.collection]
         if not isinstance(memory, TurnMemory):
-            yield memory.hit.id, plane
+            yield hit_of(memory, at).id, plane
             continue
         parts = range(len(memory.turn.messages)) if part is None else (part,)
         for number in parts:

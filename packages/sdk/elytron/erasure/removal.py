@@ -13,7 +13,7 @@ from elytron.embedding.vector_removal import vectors_of
 from elytron.erasure.copies import copies_of
 from elytron.indexing.checkpoint_store import CHECKPOINT
 from elytron.memories.audit_trail import trail_documents
-from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored, plane_of
+from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored
 from elytron.memories.provenance_links import links_of_memory
 from elytron.memories.tombstones import stones_of
 from elytron.state.conflict_retry import Race
@@ -185,7 +185,7 @@ def _decision(memory_id: str, memory: Memory | None) -> ControlDecision:
         return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
     is_cut = isinstance(memory, TurnMemory) and memory.part in memory.turn.erased and not memory.turn.is_emptied
     outcome = ControlOutcome.UNCHANGED if is_cut else ControlOutcome.CHANGED
-    return ControlDecision(id=memory_id, outcome=outcome, plane=plane_of(memory))
+    return ControlDecision(id=memory_id, outcome=outcome, plane=memory.plane)
 
 
 async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan) -> None:

@@ -1,4 +1,4 @@
-"""Doing the jobs of the queue: one holder each, progress kept after every part, every ending written down."""
+"""Runs of the jobs in the queue: one holder each, progress stored after every part, and how each ended."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ BUDGET_REACHED = "budget_reached"
 
 
 class LeaseLost(Exception):
-    """Somebody else has the job now, or it was given up."""
+    """Another worker has the job now, or it was given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class _Held:
 async def run_jobs(ctx: OperationContext, request: JobRunRequest, /) -> JobRunReport:
     """Do the jobs that are due, oldest first, until none is left or `limit` were done.
 
-    Several workers, in any number of processes, may do this at once: each job has one holder at a time, and what it
-    does is committed once, also where a worker was thought dead and was not.
+    Several workers, in any number of processes, may do this at once. Each job has one holder at a time, and its work
+    is committed once, also if a worker that seemed dead goes on.
     """
     scope = ctx.scope_of(request)
     only = JobId(request.id) if request.id is not None else None
@@ -64,7 +64,7 @@ async def run_jobs(ctx: OperationContext, request: JobRunRequest, /) -> JobRunRe
 
 
 async def run_next(ctx: OperationContext, space: SpaceId, /, *, only: JobId | None = None) -> KnownJob | None:
-    """Do the next job that is due, and return it as it then stands; None where none is."""
+    """Do the next job that is due and return its new state; None if none is due."""
     if await ctx.spaces.find(space) is None:
         return None
     holder = ctx.ids.new()
@@ -80,7 +80,7 @@ async def run_next(ctx: OperationContext, space: SpaceId, /, *, only: JobId | No
         (known,) = await read_jobs(ctx, space, (known.id,)) or (known,)
         return known
     except asyncio.CancelledError:
-        # The runtime closes: give the job back, so that nobody has to wait for its lease to end.
+        # The runtime closes: give the job back, so that no worker has to wait for its lease to end.
         with suppress(ElytronError, LeaseLost):
             await asyncio.shield(_end(ctx, held, lambda job: job_states.again(job, at=ctx.clock.now())))
         raise
@@ -178,7 +178,7 @@ async def _step(ctx: OperationContext, held: _Held, change: Callable[[Job], Job]
 
 
 async def _end(ctx: OperationContext, held: _Held, ending: _Ending) -> KnownJob:
-    """Write down how the job ended; where somebody else has it by now, leave it to him."""
+    """Store how the job ended, unless another worker has it by now."""
     return await move(
         ctx, held.space, held.id, lambda job: ending(job) if job_states.is_held(job, held.holder) else None
     )

@@ -1,4 +1,4 @@
-"""The profile of a person: the facts that stand, chosen and grouped by rules, and worded by a model where asked for."""
+"""The profile of a person: current facts, chosen and grouped by rules, and worded by a model on request."""
 
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ class _Chosen(NamedTuple):
 
 
 async def profile(ctx: OperationContext, request: ProfileRequest, /) -> ProfileReport:
-    """Return what stands of a person. Where the model gives nothing that the facts bear, the text is that of rules."""
+    """Return the current facts about a person. If no sentence of the model is borne by them, rules write the text."""
     scope = ctx.scope_of(request)
     report = ProfileReport(space=scope.space, person=request.person)
     facts = await _standing(ctx, scope, request)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
+from elytron.documents.stored_values import documents_at, value_at
 from elytron.writes.settlement import Settled, settle
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -79,11 +80,11 @@ async def enqueue(ctx: OperationContext, scope: Scope, turns: Sequence[int], /) 
             merged = tuple(sorted({*waiting.turns, *asked}))
             if len(merged) <= limits.MAINTAIN_TURNS:
                 grown = KnownJob(entry.id, waiting.model_copy(update={"turns": merged}))
-                return Settled(grown, *await _written(ctx, scope.space, book, grown, waiting_revision))
+                return Settled(grown, await _written(ctx, scope.space, book, grown, waiting_revision))
         if not job_states.has_room(book.queue):
             return Settled(None)
         made = KnownJob(job_id, _new(scope, asked, ctx.clock.now()))
-        return Settled(made, *await _written(ctx, scope.space, book, made, revision))
+        return Settled(made, await _written(ctx, scope.space, book, made, revision))
 
     known, _ = await settle(ctx, scope.space, plan)
     if known is not None:
@@ -110,7 +111,7 @@ async def schedule(
             return Settled(None)
         fresh = _new(scope, (), ctx.clock.now())
         made = KnownJob(job_id, fresh.model_copy(update={"kind": kind, "payload": payload, "due_at": due_at}))
-        return Settled(made, *await _written(ctx, scope.space, book, made, revision))
+        return Settled(made, await _written(ctx, scope.space, book, made, revision))
 
     known, _ = await settle(ctx, scope.space, plan)
     if known is not None:
@@ -133,7 +134,7 @@ async def claim(ctx: OperationContext, space: SpaceId, holder: str, /, *, only: 
         if entry is None or job is None:
             return Settled(None)
         taken = KnownJob(entry.id, job_states.taken(job, holder=holder, at=now))
-        return Settled(taken, *await _written(ctx, space, book, taken, revision))
+        return Settled(taken, await _written(ctx, space, book, taken, revision))
 
     known, _ = await settle(ctx, space, plan)
     return known
@@ -151,7 +152,7 @@ async def move(ctx: OperationContext, space: SpaceId, job_id: JobId, step: Step,
             return Settled(KnownJob(job_id, job))
         book = await _book(ctx, space, record)
         known = KnownJob(job_id, moved)
-        return Settled(known, *await _written(ctx, space, book, known, revision))
+        return Settled(known, await _written(ctx, space, book, known, revision))
 
     known, _ = await settle(ctx, space, plan)
     return known
@@ -194,20 +195,15 @@ def _narrowed(queue: Queue, only: JobId | None) -> Queue:
 
 
 async def _book(ctx: OperationContext, space: SpaceId, record: SpaceRecord) -> _Book:
-    (document,) = await ctx.store.get(space, (QUEUE_REF,))
-    if document is None:
-        return _Book(record, Queue(), 0)
-    return _Book(record, Queue.from_bytes(document.body), document.revision)
+    queue, revision = await value_at(ctx.store, space, QUEUE_REF, Queue)
+    return _Book(record, queue or Queue(), revision)
 
 
 async def _job(ctx: OperationContext, space: SpaceId, job_id: JobId) -> tuple[Job | None, int]:
-    (document,) = await ctx.store.get(space, (_ref(job_id),))
-    return (Job.from_bytes(document.body), document.revision) if document is not None else (None, 0)
+    return await value_at(ctx.store, space, _ref(job_id), Job)
 
 
-async def _written(
-    ctx: OperationContext, space: SpaceId, book: _Book, known: KnownJob, revision: int
-) -> tuple[Changes, dict[Ref, int]]:
+async def _written(ctx: OperationContext, space: SpaceId, book: _Book, known: KnownJob, revision: int) -> Changes:
     """Return the changes that write the job and the queue that knows it, and the jobs long over that go."""
     tag = book.record.conversation_tag(ConversationKey(known.job.channel, known.job.conversation))
     entry = QueuedJob(
@@ -218,8 +214,9 @@ async def _written(
     changes.put(_ref(known.id), known.job, expects=revision, action=Action.MAINTENANCE)
     if queue != book.queue:
         changes.put(QUEUE_REF, queue, expects=book.revision, action=None)
-    old = await ctx.store.get(space, [_ref(gone) for gone in let_go]) if let_go else ()
-    return changes, {document.ref: document.revision for document in old if document is not None}
+    for ref, document in (await documents_at(ctx.store, space, map(_ref, let_go))).items():
+        changes.delete(ref, expects=document.revision)
+    return changes
 
 
 def _ref(job_id: JobId) -> Ref:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
-from elytron_core import limits
+from elytron.documents.stored_values import documents_at, values_at
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.control import HistoryEvent, HistoryItem
 from elytron_core.ids import SpaceId
@@ -45,11 +45,11 @@ async def note(
 ) -> None:
     """Add to a batch what was done to the document at each ref; with `action`, the journal says so."""
     places = {trail_ref(record, ref): done for ref, done in events.items() if done}
-    known = await _read(ctx, space, places)
+    known = await documents_at(ctx.store, space, places)
     for place, done in places.items():
-        document = known.get(place)
-        before = AuditTrail.from_bytes(document.body) if document is not None else AuditTrail()
-        revision = document.revision if document is not None else 0
+        before, revision = AuditTrail(), 0
+        if place in known:
+            before, revision = AuditTrail.from_bytes(known[place].body), known[place].revision
         changes.put(place, before.plus(*done), expects=revision, action=action)
 
 
@@ -60,8 +60,8 @@ async def trails(
     if record is None:
         return {}
     places = {trail_ref(record, ref): ref for ref in refs}
-    found = await _read(ctx, space, places)
-    return {places[place]: AuditTrail.from_bytes(document.body) for place, document in found.items()}
+    found = await values_at(ctx.store, space, places, AuditTrail)
+    return {places[place]: trail for place, trail in found.items()}
 
 
 async def trail_documents(
@@ -69,7 +69,8 @@ async def trail_documents(
 ) -> dict[Ref, Document]:
     """Return the stored trail of each of `refs` that has one, for an erasure."""
     places = {trail_ref(record, ref): ref for ref in refs}
-    return {places[place]: document for place, document in (await _read(ctx, space, places)).items()}
+    found = await documents_at(ctx.store, space, places)
+    return {places[place]: document for place, document in found.items()}
 
 
 def with_trail(
@@ -88,12 +89,3 @@ def with_trail(
         noted = {"by": event.by, "reason": reason, "audit_id": event.audit_id, "source": event.source}
         told[kind, event.at] = known.model_copy(update=noted)
     return sorted(told.values(), key=lambda item: (item.at, places.get((item.event, item.at), 0)))
-
-
-async def _read(ctx: OperationContext, space: SpaceId, places: Iterable[Ref]) -> dict[Ref, Document]:
-    asked = list(places)
-    found: dict[Ref, Document] = {}
-    for start in range(0, len(asked), limits.SCAN_MAX):
-        page = await ctx.store.get(space, asked[start : start + limits.SCAN_MAX])
-        found |= {document.ref: document for document in page if document is not None}
-    return found

@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
+from elytron.documents.stored_values import value_at
 from elytron.state.conversation_heads import read_head
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
@@ -105,17 +106,16 @@ async def read_alias(
     if scope.chat is None or scope.conversation is None:
         return None
     ref = _ref(record, scope.channel, scope.chat)
-    (document,) = await ctx.store.get(scope.space, (ref,))
-    if document is None and scope.conversation == scope.chat:
+    known, revision = await value_at(ctx.store, scope.space, ref, transcript.ChatAlias)
+    if known is None and scope.conversation == scope.chat:
         return None
-    known = transcript.ChatAlias.from_bytes(document.body) if document is not None else None
     alias = known or transcript.ChatAlias(channel=scope.channel, chat=scope.chat)
     subject = subject_of(scope)
     if alias.conversations.get(subject) == scope.conversation:
         return None
     others = [item for item in alias.conversations.items() if item[0] != subject]
     tied = dict([*others, (subject, scope.conversation)][-limits.ALIASED_SUBJECTS :])
-    return alias.model_copy(update={"conversations": tied}), document.revision if document is not None else 0
+    return alias.model_copy(update={"conversations": tied}), revision
 
 
 def put_alias(changes: Changes, record: SpaceRecord, alias: transcript.ChatAlias, revision: int, /) -> None:

@@ -30,9 +30,9 @@ def is_private(memory: Memory, /) -> bool:
             return False
 
 
-def require_disclosed(memory: Memory, plane: Plane, /, *, include_private: bool) -> None:
+def require_disclosed(memory: Memory, /, *, include_private: bool) -> None:
     """Raise InvalidInput for a memory that the caller did not ask for by name, and for a private document always."""
-    if plane is Plane.PRIVATE_GARDEN:
+    if memory.plane is Plane.PRIVATE_GARDEN:
         raise InvalidInput(field="id", problem="names a private document: read_garden reads those")
     if not include_private and is_private(memory):
         raise InvalidInput(field="id", problem=_NAMED)

@@ -42,7 +42,7 @@ async def _pages(ctx: OperationContext, space: SpaceId, collections: Collection[
         found = await ctx.store.journal(space, after=start, limit=end - start)
         entries = [entry for entry in found if entry.sequence <= end]
         if entries:
-            # The first may stand for a run that begins long before.
+            # The first may represent a compacted run that begins long before.
             start = min(start, entries[0].first - 1)
         stored = (entry.ref for entry in reversed(entries) if entry.action in _STORING)
         page = tuple(dict.fromkeys(ref for ref in stored if ref.collection in collections and ref not in seen))

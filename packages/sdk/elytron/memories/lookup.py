@@ -1,14 +1,14 @@
 """Finding a memory by its id: turn, turn#part, fact id, a skill's name, or a plane's word and key."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import ClassVar
 
 from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, skill_hit, turn_hit
 from elytron.documents.plane_documents import KeptMemory, is_expired, kept, place_of
 from elytron.documents.planes import HOMES
-from elytron_core import limits
+from elytron.documents.stored_values import documents_at
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import Plane, RecallHit
 from elytron_core.errors import InvalidInput, NotFound
@@ -24,70 +24,47 @@ from elytron_core.scope import Scope
 class TurnMemory:
     """One message of a stored turn."""
 
+    plane: ClassVar = Plane.TRANSCRIPT
     ref: Ref
     revision: int
     turn: transcript.Turn
     part: int
-
-    @property
-    def hit(self) -> RecallHit:
-        return turn_hit(TurnId(self.ref.key), self.turn, self.part)
 
 
 @dataclass(frozen=True, slots=True)
 class FactMemory:
     """A stored fact."""
 
+    plane: ClassVar = Plane.LONG_TERM
     ref: Ref
     revision: int
     fact: long_term.Fact
-
-    @property
-    def hit(self) -> RecallHit:
-        return fact_hit(self.fact)
 
 
 @dataclass(frozen=True, slots=True)
 class SkillMemory:
     """A stored skill."""
 
+    plane: ClassVar = Plane.PROCEDURAL
     ref: Ref
     revision: int
     skill: procedural.Skill
-
-    @property
-    def hit(self) -> RecallHit:
-        return skill_hit(self.skill)
 
 
 Memory = TurnMemory | FactMemory | SkillMemory | KeptMemory
 
 
-def hit_at(memory: Memory, now: Instant, /) -> RecallHit:
+def hit_of(memory: Memory, now: Instant, /) -> RecallHit:
     """Return how a memory looks, with how fresh it is at `now`."""
     match memory:
+        case TurnMemory():
+            return turn_hit(TurnId(memory.ref.key), memory.turn, memory.part)
         case FactMemory():
             return fact_hit(memory.fact, now=now)
+        case SkillMemory():
+            return skill_hit(memory.skill)
         case KeptMemory():
             return memory.found(now=now)
-        case TurnMemory() | SkillMemory():
-            return memory.hit
-        case _:
-            assert_never(memory)
-
-
-def plane_of(memory: Memory, /) -> Plane:
-    match memory:
-        case TurnMemory():
-            return Plane.TRANSCRIPT
-        case FactMemory():
-            return Plane.LONG_TERM
-        case SkillMemory():
-            return Plane.PROCEDURAL
-        case KeptMemory():
-            return memory.plane
-        case _:
-            assert_never(memory)
 
 
 async def find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory | None:
@@ -98,7 +75,9 @@ async def find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory
 async def find_all(ctx: OperationContext, scope: Scope, ids: Iterable[str], /) -> dict[str, Memory | None]:
     """Return the memory with each of `ids`, as `find` does."""
     found, now = await find_stored(ctx, scope, ids), ctx.clock.now()
-    return {memory_id: None if _is_gone(memory, now) else memory for memory_id, memory in found.items()}
+    return {
+        memory_id: None if memory is None or is_gone(memory, now) else memory for memory_id, memory in found.items()
+    }
 
 
 async def find_stored(ctx: OperationContext, scope: Scope, ids: Iterable[str], /) -> dict[str, Memory | None]:
@@ -116,12 +95,7 @@ async def find_stored(ctx: OperationContext, scope: Scope, ids: Iterable[str], /
 
 async def stored_at(ctx: OperationContext, scope: Scope, refs: Iterable[Ref], /) -> dict[Ref, Memory]:
     """Return the memory at each of `refs` that exists; of a turn its first message."""
-    asked = list(refs)
-    found: dict[Ref, Memory] = {}
-    for start in range(0, len(asked), limits.SCAN_MAX):
-        page = await ctx.store.get(scope.space, asked[start : start + limits.SCAN_MAX])
-        found |= {document.ref: _stored(document) for document in page if document is not None}
-    return found
+    return {ref: _stored(document) for ref, document in (await documents_at(ctx.store, scope.space, refs)).items()}
 
 
 def _stored(document: Document) -> Memory:
@@ -144,7 +118,15 @@ def _part_of(memory: Memory, part: int) -> Memory | None:
     return replace(memory, part=part) if part < len(memory.turn.messages) else None
 
 
-def _is_gone(memory: Memory | None, now: Instant) -> bool:
+def parts_of(document: Document, /) -> Sequence[Memory]:
+    """Return the memories that a document holds: of a turn its messages, in their order."""
+    memory = _stored(document)
+    if not isinstance(memory, TurnMemory):
+        return (memory,)
+    return [replace(memory, part=part) for part in range(len(memory.turn.messages))]
+
+
+def is_gone(memory: Memory, now: Instant, /) -> bool:
     """Return whether a stored memory is gone: an erased message, or one whose time to live is over."""
     if isinstance(memory, KeptMemory):
         return is_expired(memory.value, now)

@@ -81,8 +81,7 @@ async def version_of(ctx: OperationContext, request: Value, /) -> Version | None
     ref = _named(record, request) if record is not None else None
     if record is None or ref is None:
         return None
-    (document,) = await ctx.store.get(space, (ref,))
-    revision = document.revision if document is not None else 0
+    revision = await _revision(ctx.store, space, ref)
     return Version(space, ref, revision, tag_of(record, ref, revision))
 
 
@@ -137,9 +136,13 @@ class _Demanding(PassingStore):
 
     async def _require(self) -> None:
         """Raise PreconditionFailed where the document is at another version by now."""
-        (document,) = await self._inner.get(self._version.space, (self._version.ref,))
-        if (document.revision if document is not None else 0) != self._version.revision:
+        if await _revision(self._inner, self._version.space, self._version.ref) != self._version.revision:
             raise PreconditionFailed
+
+
+async def _revision(store: Store, space: SpaceId, ref: Ref) -> int:
+    (document,) = await store.get(space, (ref,))
+    return document.revision if document is not None else 0
 
 
 def _named(record: SpaceRecord, request: ScopedRequest) -> Ref | None:

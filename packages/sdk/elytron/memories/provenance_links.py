@@ -7,7 +7,7 @@ from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import id_of
 from elytron.documents.planes import HOMES, LINKED
-from elytron_core import limits
+from elytron.documents.stored_values import documents_at, values_at
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.derived_refs import (
@@ -20,7 +20,7 @@ from elytron_core.planes.derived_refs import (
 )
 from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Document, Ref
+from elytron_core.ports.store import Ref
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ async def link(
     }
     if not wanted:
         return
-    turns = await _read(ctx, space, [Ref(transcript.TURNS, turn) for turn in {turn for _, turn, _ in wanted.values()}])
-    known = await _read(ctx, space, list(wanted))
+    cited = [Ref(transcript.TURNS, turn) for _, turn, _ in wanted.values()]
+    turns = await values_at(ctx.store, space, cited, transcript.Turn)
+    known = await documents_at(ctx.store, space, wanted)
     now = ctx.clock.now()
     for ref, (item, turn_id, part) in wanted.items():
-        document = turns.get(Ref(transcript.TURNS, turn_id))
-        if document is not None and ref not in known:
-            turn = transcript.Turn.from_bytes(document.body)
+        turn = turns.get(Ref(transcript.TURNS, turn_id))
+        if turn is not None and ref not in known:
             source = _source(space, turn_id, turn, part)
             made = DerivedMemoryRef(plane=item.plane, store_key=item.store_key, source=source, created_at=now)
             changes.put(ref, made, expects=0, action=None)
@@ -88,16 +88,8 @@ async def unlink_left(
     """Add to a batch that a memory, as it was `before`, does not rest any more on turns that `after` leaves out."""
     kept = links_of_memory(record, before.plane, before.store_key, after)
     left = [ref for ref in links_of_memory(record, before.plane, before.store_key, before.citations) if ref not in kept]
-    for ref, document in (await _read(ctx, space, left)).items():
+    for ref, document in (await documents_at(ctx.store, space, left)).items():
         changes.delete(ref, expects=document.revision)
-
-
-async def _read(ctx: OperationContext, space: SpaceId, refs: Sequence[Ref]) -> dict[Ref, Document]:
-    found: dict[Ref, Document] = {}
-    for start in range(0, len(refs), limits.SCAN_MAX):
-        page = await ctx.store.get(space, refs[start : start + limits.SCAN_MAX])
-        found |= {document.ref: document for document in page if document is not None}
-    return found
 
 
 def _source(space: SpaceId, turn_id: TurnId, turn: transcript.Turn, part: int | None) -> TranscriptEvidenceRef:
@@ -130,7 +122,7 @@ async def links_of_skills(
         for skill in skills
         for ref in links_of_memory(record, DerivedMemoryPlane.PROCEDURAL_SKILL, skill.name, skill.citations)
     ]
-    return {ref: document.revision for ref, document in (await _read(ctx, space, refs)).items()}
+    return {ref: document.revision for ref, document in (await documents_at(ctx.store, space, refs)).items()}
 
 
 def target_of(record: SpaceRecord, ref: DerivedMemoryRef, /) -> Ref | None:

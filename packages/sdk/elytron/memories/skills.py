@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
+from elytron.documents.stored_values import documents_at
 from elytron_core import limits
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
@@ -83,9 +84,8 @@ def _look_at(looks: Looks, skill: Skill) -> None:
 
 async def shelf_of(ctx: OperationContext, space: SpaceId, record: SpaceRecord, names: Iterable[str], /) -> SkillShelf:
     """Return a shelf with the skills of these names."""
-    refs = [Ref(SKILLS, record.skill_tag(name)) for name in dict.fromkeys(names)]
-    documents = await ctx.store.get(space, refs) if refs else ()
-    return SkillShelf(record, [document for document in documents if document is not None])
+    refs = [Ref(SKILLS, record.skill_tag(name)) for name in names]
+    return SkillShelf(record, (await documents_at(ctx.store, space, refs)).values())
 
 
 async def whole_shelf(
@@ -96,7 +96,6 @@ async def whole_shelf(
         document.ref: document for document in await ctx.store.scan(space, SKILLS, limit=limits.SKILLS_COMPARED)
     }
     if len(documents) == limits.SKILLS_COMPARED:
-        refs = [ref for name in dict.fromkeys(names) if (ref := Ref(SKILLS, record.skill_tag(name))) not in documents]
-        more = await ctx.store.get(space, refs) if refs else ()
-        documents |= {document.ref: document for document in more if document is not None}
+        refs = [ref for name in names if (ref := Ref(SKILLS, record.skill_tag(name))) not in documents]
+        documents |= await documents_at(ctx.store, space, refs)
     return SkillShelf(record, documents.values())

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
-from elytron_core import limits
+from elytron.documents.stored_values import documents_at, value_at, values_at
 from elytron_core.clock import Instant
-from elytron_core.ids import SpaceId, TurnId
+from elytron_core.ids import SpaceId
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.derived_refs import cited_turn
 from elytron_core.planes.knowledge import learning_rules, long_term
@@ -41,7 +41,7 @@ async def bury(
     The rules get another revision: a write that was judged without these tombstones is judged again.
     """
     wanted = await _tombs(ctx, space, record, facts)
-    known = await _read(ctx, space, wanted)
+    known = await documents_at(ctx.store, space, wanted)
     for ref, fact in wanted.items():
         stone = Tombstone(fact=fact.id, topic=topic_tag(record, fact.topic), at=at)
         revision = known[ref].revision if ref in known else 0
@@ -63,7 +63,7 @@ async def stones_of(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, facts: Iterable[long_term.Fact], /
 ) -> dict[Ref, Document]:
     """Return the stored tombstones of `facts`."""
-    return await _read(ctx, space, await _tombs(ctx, space, record, facts))
+    return await documents_at(ctx.store, space, await _tombs(ctx, space, record, facts))
 
 
 async def stones_of_topic(
@@ -77,8 +77,8 @@ async def stones_of_topic(
 
 async def read_learning(ctx: OperationContext, space: SpaceId, /) -> tuple[Learning, int]:
     """Return the rules of a space, and their revision."""
-    (document,) = await ctx.store.get(space, (LEARNING,))
-    return (Learning.from_bytes(document.body), document.revision) if document is not None else (Learning(), 0)
+    rules, revision = await value_at(ctx.store, space, LEARNING, Learning)
+    return rules or Learning(), revision
 
 
 class Buried:
@@ -112,7 +112,7 @@ async def read_buried(
         for kind, content, citations, home in proposed
         for ref in _places(record, kind, content, [one for name in citations for one in said.get(name, ())], home)
     }
-    return Buried(record, frozenset(await _read(ctx, space, places)), said)
+    return Buried(record, frozenset(await documents_at(ctx.store, space, places)), said)
 
 
 async def _tombs(
@@ -140,22 +140,12 @@ def _places(
 async def _said(ctx: OperationContext, space: SpaceId, citations: Iterable[str]) -> dict[str, str]:
     """Return the text of each cited message that may still be read; of a cited turn, all its messages."""
     named = {name: place for name in citations if (place := cited_turn(name)) is not None}
-    known = await _read(ctx, space, {Ref(transcript.TURNS, turn) for turn, _ in named.values()})
+    refs = {name: Ref(transcript.TURNS, turn) for name, (turn, _) in named.items()}
+    turns = await values_at(ctx.store, space, refs.values(), transcript.Turn)
     texts: dict[str, str] = {}
-    for name, (turn_id, part) in named.items():
-        document = known.get(Ref(transcript.TURNS, TurnId(turn_id)))
-        if document is None:
-            continue
-        turn = transcript.Turn.from_bytes(document.body)
-        parts = [one for one in range(len(turn.messages)) if part in {None, one} and turn.is_readable(one)]
-        texts[name] = "\n".join(turn.messages[one].text for one in parts)
+    for name, (_, part) in named.items():
+        turn = turns.get(refs[name])
+        if turn is not None:
+            parts = [one for one in range(len(turn.messages)) if part in {None, one} and turn.is_readable(one)]
+            texts[name] = "\n".join(turn.messages[one].text for one in parts)
     return texts
-
-
-async def _read(ctx: OperationContext, space: SpaceId, refs: Iterable[Ref]) -> dict[Ref, Document]:
-    asked = list(refs)
-    found: dict[Ref, Document] = {}
-    for start in range(0, len(asked), limits.SCAN_MAX):
-        page = await ctx.store.get(space, asked[start : start + limits.SCAN_MAX])
-        found |= {document.ref: document for document in page if document is not None}
-    return found

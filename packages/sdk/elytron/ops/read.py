@@ -1,30 +1,31 @@
 """Reading memories by id, as a list, and through time."""
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.documents.cursor import CursorForm
-from elytron.documents.hits import cited, fact_hit, skill_hit, turn_hit
-from elytron.documents.plane_documents import KeptMemory, at_of, forgotten_at, is_expired, kept, text_of
+from elytron.documents.hits import cited
+from elytron.documents.plane_documents import KeptMemory, at_of, forgotten_at, text_of
 from elytron.documents.planes import SHOWN
+from elytron.documents.stored_values import value_at, values_at
 from elytron.memories.audit_trail import trails, with_trail
 from elytron.memories.disclosure import may_disclose, require_disclosed
 from elytron.memories.latest import latest_memories
-from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find, hit_at, must_find, plane_of
-from elytron.memories.stored_order import Mark, documents_as_stored
-from elytron.recall.filters import (
-    fact_is_meant,
-    fact_passes,
-    kept_is_meant,
-    kept_passes,
-    message_is_meant,
-    message_passes,
-    skill_is_meant,
-    skill_passes,
-    wants,
+from elytron.memories.lookup import (
+    FactMemory,
+    Memory,
+    SkillMemory,
+    TurnMemory,
+    find,
+    hit_of,
+    is_gone,
+    must_find,
+    parts_of,
 )
+from elytron.memories.stored_order import Mark, documents_as_stored
+from elytron.recall.filters import is_meant, passes, wants
 from elytron.state.space_records import REF
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -39,9 +40,9 @@ from elytron_core.contracts.knowledge.control import (
     MemoryListReport,
     MemoryListRequest,
 )
-from elytron_core.contracts.knowledge.recall import Plane, RecallFilters, RecallHit
+from elytron_core.contracts.knowledge.recall import Plane, RecallHit
 from elytron_core.errors import InvalidInput
-from elytron_core.ids import SpaceId, TurnId
+from elytron_core.ids import SpaceId
 from elytron_core.planes.admin.audit import WHOLE_SPACE, AuditTrail
 from elytron_core.planes.conversation import candidates, transcript
 from elytron_core.planes.knowledge import long_term, procedural
@@ -61,8 +62,8 @@ _CURSOR = CursorForm(re.compile(r"([0-9]{1,16})\.([0-9]{1,16})\.([0-9]{1,16})\.(
 async def get(ctx: OperationContext, request: MemoryGetRequest, /) -> RecallHit:
     """Return the memory with this id, in any state. Raises NotFound, InvalidInput for a private memory."""
     memory = await must_find(ctx, ctx.scope_of(request), request.id)
-    require_disclosed(memory, plane_of(memory), include_private=request.include_private)
-    return cited(hit_at(memory, ctx.clock.now()), ctx.scope_of(request).space)
+    require_disclosed(memory, include_private=request.include_private)
+    return cited(hit_of(memory, ctx.clock.now()), ctx.scope_of(request).space)
 
 
 async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) -> MemoryListReport:
@@ -99,68 +100,77 @@ async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> Me
     if gone:
         return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(gone))
     memory = await _must_find_trace(ctx, scope, request.id)
-    if plane_of(memory) is not Plane.PRIVATE_GARDEN:
-        require_disclosed(memory, plane_of(memory), include_private=request.include_private)
+    if memory.plane is not Plane.PRIVATE_GARDEN:
+        require_disclosed(memory, include_private=request.include_private)
+    part = None
     match memory:
-        case TurnMemory(turn=turn, part=part):
-            items = with_trail(
-                _of_message(request.id, turn, part), await _trail(ctx, scope, memory.ref), memory=request.id, part=part
-            )
-        case SkillMemory(skill=skill):
-            items = with_trail(_of_skill(request.id, skill), await _trail(ctx, scope, memory.ref), memory=request.id)
         case FactMemory(fact=fact):
-            items = await _of_slot(ctx, scope, fact, include_private=request.include_private)
+            told = await _of_slot(ctx, scope, fact, include_private=request.include_private)
+            return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(told))
+        case TurnMemory(turn=turn, part=part):
+            items = _of_message(request.id, turn, part)
+        case SkillMemory(skill=skill):
+            items = _of_skill(request.id, skill)
         case KeptMemory():
-            items = with_trail(_of_kept(request.id, memory), await _trail(ctx, scope, memory.ref), memory=request.id)
+            items = _of_kept(request.id, memory)
         case _:
             assert_never(memory)
-    return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))
+    told = with_trail(items, await _trail(ctx, scope, memory.ref), memory=request.id, part=part)
+    return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(told))
 
 
 async def _latest(ctx: OperationContext, space: SpaceId, request: MemoryListRequest) -> MemoryListReport:
     if request.cursor is not None:
         raise InvalidInput(field="cursor", problem="is nothing for the order 'latest', which has one page")
-    planes = {collection: plane for plane, collection in _ORDER if wants(request.filters, plane)}
-    hits = _hits(request, ctx.clock.now())
+    collections = {collection for plane, collection in _ORDER if wants(request.filters, plane)}
+    now = ctx.clock.now()
 
     def listed(document: Document) -> list[RecallHit]:
-        return [hit for _, hit in hits(document, planes[document.ref.collection])]
+        return [hit for _, hit in _hits(document, request, now)]
 
-    found = await latest_memories(ctx, space, listed, collections=planes, limit=request.limit)
+    found = await latest_memories(ctx, space, listed, collections=collections, limit=request.limit)
     return MemoryListReport(space=space, items=tuple(cited(hit, space) for hit in found))
 
 
-def _hits(request: MemoryListRequest, now: Instant) -> Callable[[Document, Plane], list[tuple[int, RecallHit]]]:
-    """Return what gives the memories of a document that `request` asks for, each with its part."""
+def _hits(document: Document, request: MemoryListRequest, now: Instant) -> list[tuple[int, RecallHit]]:
+    """Return the memories of a document that `request` asks for, each with its part."""
+    asked = [(part, one) for part, one in enumerate(parts_of(document)) if _is_asked(one, request, now)]
+    hits = [(part, _hit(memory, now)) for part, memory in asked]
+    if request.include_private:
+        return hits
+    return [(part, hit) for part, hit in hits if hit.privacy is not long_term.Privacy.PRIVATE]
+
+
+def _is_asked(memory: Memory, request: MemoryListRequest, now: Instant) -> bool:
     match request.hidden:
         case Hidden.LEFT_OUT:
-            return lambda document, plane: _disclosed(_shown(document, plane, request.filters, now), request)
+            return passes(memory, request.filters, now)
         case Hidden.LISTED:
-            return lambda document, plane: _disclosed(_kept(document, plane, request.filters, now), request)
+            return is_meant(memory, request.filters) and not is_gone(memory, now)
         case _:
             assert_never(request.hidden)
 
 
-def _disclosed(found: list[tuple[int, RecallHit]], request: MemoryListRequest) -> list[tuple[int, RecallHit]]:
-    if request.include_private:
-        return found
-    return [(part, hit) for part, hit in found if hit.privacy is not long_term.Privacy.PRIVATE]
+def _hit(memory: Memory, now: Instant) -> RecallHit:
+    """Return the hit of a memory, without a text that may not be read."""
+    hit = hit_of(memory, now)
+    is_closed = isinstance(memory, TurnMemory) and not memory.turn.is_readable(memory.part)
+    return hit.model_copy(update={"text": ""}) if is_closed else hit
 
 
 async def _walk(
     ctx: OperationContext, space: SpaceId, request: MemoryListRequest
 ) -> AsyncIterator[tuple[str, RecallHit | None]]:
     """Yield each memory that passes, with the cursor that continues behind it; None is a lost one."""
-    filters = request.filters
     started, after, part_after = _parse_cursor(request.cursor)
-    hits = _hits(request, ctx.clock.now())
+    now = ctx.clock.now()
     for place, (plane, collection) in enumerate(_ORDER):
-        if place < started or not wants(filters, plane):
+        if place < started or not wants(request.filters, plane):
             continue
         mark, parts = (after, part_after) if place == started else (None, -1)
         if mark is not None:
             (document,) = await ctx.store.get(space, (Ref(collection, mark.key),))
-            for part, hit in hits(document, plane) if document is not None else ():
+            for part, hit in _hits(document, request, now) if document is not None else ():
                 if part > parts:
                     yield _cursor(place, part, mark), hit
         async for found, document in documents_as_stored(
@@ -169,7 +179,7 @@ async def _walk(
             if document is None:
                 yield _cursor(place, 0, found), None
                 continue
-            for part, hit in hits(document, plane):
+            for part, hit in _hits(document, request, now):
                 yield _cursor(place, part, found), hit
 
 
@@ -185,50 +195,6 @@ def _parse_cursor(cursor: str | None) -> tuple[int, Mark | None, int]:
     if place >= len(_ORDER) or part >= limits.MESSAGES_PER_TURN or number > limits.LATEST_MS:
         raise _CURSOR.refusal()
     return place, Mark(number, key), part
-
-
-def _shown(document: Document, plane: Plane, filters: RecallFilters, now: Instant) -> list[tuple[int, RecallHit]]:
-    match plane:
-        case Plane.TRANSCRIPT:
-            turn = transcript.Turn.from_bytes(document.body)
-            turn_id = TurnId(document.ref.key)
-            return [
-                (part, turn_hit(turn_id, turn, part))
-                for part in range(len(turn.messages))
-                if message_passes(turn, part, filters)
-            ]
-        case Plane.LONG_TERM:
-            fact = long_term.Fact.from_bytes(document.body)
-            return [(0, fact_hit(fact, now=now))] if fact_passes(fact, filters, now) else []
-        case Plane.PROCEDURAL:
-            skill = procedural.Skill.from_bytes(document.body)
-            return [(0, skill_hit(skill))] if skill_passes(skill, filters) else []
-        case _:
-            memory = kept(document)
-            return [(0, memory.found(now=now))] if kept_passes(memory, filters, now) else []
-
-
-def _kept(document: Document, plane: Plane, filters: RecallFilters, now: Instant) -> list[tuple[int, RecallHit]]:
-    match plane:
-        case Plane.TRANSCRIPT:
-            turn = transcript.Turn.from_bytes(document.body)
-            turn_id = TurnId(document.ref.key)
-            there = [part for part in range(len(turn.messages)) if part not in turn.erased]
-            hits = [(part, turn_hit(turn_id, turn, part)) for part in there if message_is_meant(turn, part, filters)]
-            return [
-                (part, hit if turn.is_readable(part) else hit.model_copy(update={"text": ""})) for part, hit in hits
-            ]
-        case Plane.LONG_TERM:
-            fact = long_term.Fact.from_bytes(document.body)
-            return [(0, fact_hit(fact, now=now))] if fact_is_meant(fact, filters) else []
-        case Plane.PROCEDURAL:
-            skill = procedural.Skill.from_bytes(document.body)
-            return [(0, skill_hit(skill))] if skill_is_meant(skill, filters) else []
-        case _:
-            memory = kept(document)
-            if is_expired(memory.value, now):
-                return []
-            return [(0, memory.found(now=now))] if kept_is_meant(memory, filters) else []
 
 
 async def _must_find_trace(ctx: OperationContext, scope: Scope, memory_id: str) -> Memory:
@@ -294,15 +260,11 @@ async def _of_slot(
     record = await ctx.spaces.find(scope.space)
     refs = {version.id: Ref(long_term.FACTS, version.id) for version in versions}
     known = await trails(ctx, scope.space, record, refs.values())
-    told = [
-        with_trail(
-            _of_fact(one, is_shown=may_disclose(one, include_private=include_private)),
-            known.get(refs[one.id]),
-            memory=one.id,
-        )
-        for one in versions
-    ]
-    return [item for items in told for item in items]
+    told: list[HistoryItem] = []
+    for one in versions:
+        items = _of_fact(one, is_shown=may_disclose(one, include_private=include_private))
+        told += with_trail(items, known.get(refs[one.id]), memory=one.id)
+    return told
 
 
 async def _versions(ctx: OperationContext, scope: Scope, fact: long_term.Fact) -> list[long_term.Fact]:
@@ -311,12 +273,11 @@ async def _versions(ctx: OperationContext, scope: Scope, fact: long_term.Fact) -
     if record is None:
         return [fact]  # the space was erased since
     ref = Ref(long_term.SLOTS, record.slot_tag(fact.kind, fact.topic, fact.home))
-    (slot,) = await ctx.store.get(scope.space, (ref,))
+    slot, _ = await value_at(ctx.store, scope.space, ref, long_term.Slot)
     if slot is None:
         return [fact]
-    refs = [Ref(long_term.FACTS, key) for key in long_term.Slot.from_bytes(slot.body).facts]
-    documents = await ctx.store.get(scope.space, refs[-limits.SCAN_MAX :])
-    return [long_term.Fact.from_bytes(document.body) for document in documents if document is not None]
+    refs = [Ref(long_term.FACTS, key) for key in slot.facts[-limits.SCAN_MAX :]]
+    return list((await values_at(ctx.store, scope.space, refs, long_term.Fact)).values())
 
 
 _CLOSED = {

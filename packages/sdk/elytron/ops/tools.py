@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from elytron.admission.scrubber import scrub_value
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
+from elytron.documents.stored_values import value_at
 from elytron.state.tools import tools_of
-from elytron.writes.settlement import Settled, settle
+from elytron.writes.settlement import Settled, settle_report
 from elytron_core import limits
 from elytron_core.contracts.tools import (
     AgentToolRegistryDeleteReport,
@@ -51,16 +52,15 @@ async def upsert_agent_tool_registry(
 
     async def plan(record: SpaceRecord) -> Settled[AgentToolRegistryUpsertReport]:
         ref = Ref(REGISTRIES, record.registry_tag(snapshot.registry_id))
-        (document,) = await ctx.store.get(scope.space, (ref,))
-        known = KeptRegistry.from_bytes(document.body).snapshot if document is not None else None
+        stored, revision = await value_at(ctx.store, scope.space, ref, KeptRegistry)
+        known = stored.snapshot if stored is not None else None
         refused = untrue
         if known is None and refused is None and await _is_full(ctx, request):
             refused = RegistryRefusal.TOO_MANY
         changes = Changes(record)
         if refused is None and kept != known:
-            expects = document.revision if document is not None else 0
             registry = KeptRegistry(snapshot=kept, registered_at=ctx.clock.now())
-            changes.put(ref, registry, expects=expects, action=Action.OPERATOR)
+            changes.put(ref, registry, expects=revision, action=Action.OPERATOR)
         is_other = known is not None and known.fingerprint != fingerprint
         report = AgentToolRegistryUpsertReport(
             space=scope.space,
@@ -75,8 +75,7 @@ async def upsert_agent_tool_registry(
         )
         return Settled(report, changes)
 
-    report, sequence = await settle(ctx, scope.space, plan)
-    return report.model_copy(update={"sequence": sequence})
+    return await settle_report(ctx, scope.space, plan)
 
 
 async def register_all(ctx: OperationContext, snapshots: Iterable[AgentToolRegistrySnapshot], /) -> None:
@@ -109,9 +108,8 @@ async def get_agent_tool_registry(
     record = await ctx.spaces.find(scope.space)
     if record is not None:
         ref = Ref(REGISTRIES, record.registry_tag(request.registry_id))
-        (document,) = await ctx.store.get(scope.space, (ref,))
-        if document is not None:
-            kept = KeptRegistry.from_bytes(document.body)
+        kept, _ = await value_at(ctx.store, scope.space, ref, KeptRegistry)
+        if kept is not None:
             return AgentToolRegistryGetReport(
                 space=scope.space, registry=kept.snapshot, registered_at=kept.registered_at
             )
@@ -126,14 +124,16 @@ async def delete_agent_tool_registry(
 
     async def plan(record: SpaceRecord) -> Settled[AgentToolRegistryDeleteReport]:
         ref = Ref(REGISTRIES, record.registry_tag(request.registry_id))
-        (document,) = await ctx.store.get(scope.space, (ref,))
+        _, revision = await value_at(ctx.store, scope.space, ref, KeptRegistry)
+        changes = Changes(record)
+        if revision:
+            changes.delete(ref, expects=revision)
         report = AgentToolRegistryDeleteReport(
-            space=scope.space, registry_id=request.registry_id, changed=document is not None
+            space=scope.space, registry_id=request.registry_id, changed=bool(changes)
         )
-        return Settled(report, deletes={ref: document.revision} if document is not None else None)
+        return Settled(report, changes)
 
-    report, sequence = await settle(ctx, scope.space, plan)
-    return report.model_copy(update={"sequence": sequence})
+    return await settle_report(ctx, scope.space, plan)
 
 
 async def _is_full(ctx: OperationContext, request: AgentToolRegistryUpsertRequest) -> bool:

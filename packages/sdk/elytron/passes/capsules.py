@@ -1,11 +1,10 @@
 """Results of finished or stalled work: a procedure to follow again, and a capsule to continue it."""
 
-from elytron.ops.conversation.write import write
 from elytron.passes.pass_context import Work, ended, skipped
 from elytron_core import limits
 from elytron_core.contracts.admin.maintenance import PassOutcome
 from elytron_core.contracts.conversation.candidates import CandidatesWrite
-from elytron_core.contracts.conversation.write import MemoryWriteRequest, Outcome
+from elytron_core.contracts.conversation.write import Outcome
 from elytron_core.contracts.planes import CapsulesWrite
 from elytron_core.planes.admin.jobs import Pass
 from elytron_core.policy.maintenance import due
@@ -19,13 +18,9 @@ async def learn(work: Work, /) -> PassOutcome:
     draft = due.learned_of(state, _cited(work))
     if draft is None:
         return skipped(Pass.TASK_LEARNING, "not_due")
-    report = await write(work.ctx, MemoryWriteRequest(scope=work.scope, write=CandidatesWrite(candidates=(draft,))))
-    work.decisions += report.decisions
-    return ended(
-        Pass.TASK_LEARNING,
-        {outcome.value: report.count(outcome) for outcome in Outcome},
-        changed=report.changed,
-    )
+    report = await work.write(CandidatesWrite(candidates=(draft,)))
+    counts = {outcome.value: report.count(outcome) for outcome in Outcome}
+    return ended(Pass.TASK_LEARNING, counts, changed=report.changed)
 
 
 async def encapsulate(work: Work, /) -> PassOutcome:
@@ -36,8 +31,7 @@ async def encapsulate(work: Work, /) -> PassOutcome:
     draft = due.capsule_of(state, _cited(work))
     if draft is None:
         return skipped(Pass.CAPSULES, "too_little_to_tell")
-    report = await write(work.ctx, MemoryWriteRequest(scope=work.scope, write=CapsulesWrite(capsules=(draft,))))
-    work.decisions += report.decisions
+    report = await work.write(CapsulesWrite(capsules=(draft,)))
     return ended(Pass.CAPSULES, {"written": int(report.changed)}, changed=report.changed)
 
 

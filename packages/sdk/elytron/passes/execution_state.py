@@ -2,11 +2,9 @@
 
 from typing import Literal
 
-from elytron.ops.conversation.write import write
 from elytron.passes.pass_context import NEEDS_MODEL, Work, ended, skipped
 from elytron_core import limits
 from elytron_core.contracts.admin.maintenance import PassOutcome
-from elytron_core.contracts.conversation.write import MemoryWriteRequest
 from elytron_core.contracts.planes import ExecutionDraft, ExecutionWrite
 from elytron_core.model import Value
 from elytron_core.planes.admin.jobs import Pass
@@ -42,8 +40,7 @@ async def keep_state(work: Work, /) -> PassOutcome:
     answer = await work.ask(prompts.STATE, prompts.state_data(known, turns, most=work.chars), StateAnswer)
     if answer.is_work == "no" or not answer.goal.strip():
         return ended(Pass.EXECUTION_STATE, {"no_work": 1}, changed=0)
-    report = await write(work.ctx, MemoryWriteRequest(scope=work.scope, write=ExecutionWrite(state=_draft(answer))))
-    work.decisions += report.decisions
+    report = await work.write(ExecutionWrite(state=_draft(answer)))
     return ended(Pass.EXECUTION_STATE, {"turns": len(turns)}, changed=report.changed)
 
 

@@ -3,7 +3,6 @@
 from collections import Counter
 
 from elytron.memories.tombstones import read_learning
-from elytron.ops.conversation.write import write
 from elytron.passes.pass_context import (
     NEEDS_MODEL,
     KnownTurn,
@@ -17,7 +16,6 @@ from elytron.passes.pass_context import (
 from elytron_core import limits
 from elytron_core.contracts.admin.maintenance import Extraction, PassOutcome, PassStatus
 from elytron_core.contracts.conversation.candidates import CandidatesWrite
-from elytron_core.contracts.conversation.write import MemoryWriteRequest
 from elytron_core.contracts.modes import Pressure
 from elytron_core.errors import IdempotencyConflict, ModelRefused
 from elytron_core.planes.admin.jobs import Pass
@@ -122,18 +120,14 @@ async def _propose_read(work: Work, turn: KnownTurn, counts: Counter[str]) -> bo
 async def _propose(work: Work, key: str, drafts: tuple[CandidateDraft, ...], counts: Counter[str]) -> bool:
     if not drafts:
         return False
-    request = MemoryWriteRequest(scope=work.scope, write=CandidatesWrite(candidates=drafts), idempotency_key=key)
     try:
-        report = await write(work.ctx, request)
+        report = await work.write(CandidatesWrite(candidates=drafts), key=key)
     except IdempotencyConflict:
-        # The turn was read before and what it held is committed; a model that now words it otherwise adds nothing.
-        counts["read_before"] += 1
-        return False
-    if report.duplicated:
+        report = None  # the turn was read before; a model that now words it otherwise adds nothing
+    if report is None or report.duplicated:
         counts["read_before"] += 1
         return False
     counts.update(decision.outcome.value for decision in report.decisions)
-    work.decisions += report.decisions
     return report.changed
 
 

@@ -1,15 +1,21 @@
 """Governance without a model: what has outlived its time, how skills served, and the space's upkeep."""
 
+from functools import partial
+
+from elytron.documents.change_set import Changes
+from elytron.documents.plane_documents import id_of
+from elytron.erasure.removal import erase_many
+from elytron.memories.provenance_links import Resting, unlink_left
+from elytron.memories.records import records_below
 from elytron.ops.conversation.candidates import merge_facts
-from elytron.ops.conversation.write import write
 from elytron.ops.knowledge.control import retire
 from elytron.ops.knowledge.skills import govern_runtime_skills
-from elytron.passes.citation_limit import trim_evidence
-from elytron.passes.daily_notes import draw_notes
-from elytron.passes.expiry import remove_expired
-from elytron.passes.pass_context import Work, ended, skipped
+from elytron.passes.pass_context import Work, ended, mark_noted, read_maintained, skipped
+from elytron.writes.commit import commit
+from elytron.writes.conversation_planes import plan_drawn_notes
 from elytron.writes.knowledge.fact_uses import keep_uses
 from elytron.writes.knowledge.skill_reuse import record_reuse
+from elytron.writes.settlement import Settled, settle
 from elytron_core import limits
 from elytron_core.clock import DAY_MS
 from elytron_core.contracts.admin.maintenance import PassOutcome
@@ -18,9 +24,16 @@ from elytron_core.contracts.conversation.write import MemoryWriteRequest
 from elytron_core.contracts.knowledge.control import MemoryForgetRequest
 from elytron_core.contracts.knowledge.skills import RuntimeSkillGovernRequest
 from elytron_core.contracts.planes import NoteDraft, NotesWrite
+from elytron_core.ids import TurnId
 from elytron_core.planes.admin.jobs import Pass
-from elytron_core.planes.knowledge import notes
+from elytron_core.planes.conversation import transcript
+from elytron_core.planes.derived_refs import DerivedMemoryPlane
+from elytron_core.planes.knowledge import long_term, notes
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy.extraction import daily_notes
 from elytron_core.policy.maintenance import due
+from elytron_core.ports import store_pages
+from elytron_core.ports.store import Action
 
 OUTLIVED = "nobody has confirmed it for as long as such facts live"
 IN_THE_MONTH = "its month's note tells it"
@@ -49,11 +62,11 @@ async def note_reuse(work: Work, /) -> PassOutcome:
 
 async def keep_house(work: Work, /) -> PassOutcome:
     """Note old days, roll them into months, fold near duplicates, trim, remove what expired, govern skills, index."""
-    drawn = await draw_notes(work)
+    drawn = await _draw_notes(work)
     rolled = await _roll_up(work)
     merged = await _reconcile(work)
-    trimmed = await trim_evidence(work)
-    expired = await remove_expired(work)
+    trimmed = await _trim_evidence(work)
+    expired = await _remove_expired(work)
     skills = await govern_runtime_skills(work.ctx, RuntimeSkillGovernRequest(scope=work.scope))
     index = await work.ctx.folds.current(work.space)
     counts = {
@@ -91,8 +104,7 @@ async def _roll_up(work: Work) -> int:
             text=due.rolled_up(fitting[period], month),
             citations=tuple(dict.fromkeys(cited)),
         )
-        report = await write(work.ctx, MemoryWriteRequest(scope=work.scope, write=NotesWrite(notes=(draft,))))
-        work.decisions += report.decisions
+        await work.write(NotesWrite(notes=(draft,)))
         ids = tuple(day.id for day in fitting[period])[: limits.WRITES_PER_REQUEST]
         await retire(work.ctx, MemoryForgetRequest(scope=work.scope, ids=ids, reason=IN_THE_MONTH))
         rolled += len(ids)
@@ -103,3 +115,61 @@ async def _reconcile(work: Work) -> int:
     """Fold up to six pairs of facts that say nearly the same; folding can be undone."""
     report = await merge_facts(work.ctx, MemoryMergeRequest(scope=work.scope, limit=due.RECONCILES))
     return sum(pair.changed for pair in report.pairs)
+
+
+async def _trim_evidence(work: Work) -> int:
+    """Cut the citations of the space's facts at what a fact keeps, with their links; return how many facts had more."""
+
+    async def plan(record: SpaceRecord) -> Settled[int]:
+        changes = Changes(record)
+        trimmed = 0
+        async for document in store_pages.documents(work.ctx.store, work.space, long_term.FACTS):
+            fact = long_term.Fact.from_bytes(document.body)
+            kept = long_term.newest_citations(fact.citations)
+            if kept == fact.citations or trimmed == limits.WRITES_PER_REQUEST:
+                continue
+            trimmed += 1
+            cut = fact.model_copy(update={"citations": kept})
+            changes.put(document.ref, cut, expects=document.revision, action=Action.MAINTENANCE)
+            before = Resting(DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
+            await unlink_left(work.ctx, work.space, record, changes, before, after=kept)
+        return Settled(trimmed, changes)
+
+    trimmed, _ = await settle(work.ctx, work.space, plan)
+    return trimmed
+
+
+async def _remove_expired(work: Work) -> int:
+    """Erase up to `limits.WRITES_PER_REQUEST` records of the space whose time to live is over; return how many."""
+    now = work.ctx.clock.now()
+    expired: list[str] = []
+    async for document, record in records_below(work.ctx, work.space, ()):
+        if record.is_expired(now):
+            expired.append(id_of(document.ref))
+        if len(expired) == limits.WRITES_PER_REQUEST:
+            break
+    return await erase_many(work.ctx, work.scope, expired)
+
+
+async def _draw_notes(work: Work) -> int:
+    """Note up to four days older than a week without a note; return how many notes were drawn, or drawn again.
+
+    Broken off before the last turn is written down, the days are read again and have their notes.
+    """
+    noted = (await read_maintained(work.ctx, work.scope, work.record)).noted
+    after = transcript.turn_id(work.tag, noted)
+    page = await work.ctx.store.scan(
+        work.space, transcript.TURNS, prefix=f"{work.tag}.", after=after, limit=limits.SCAN_MAX
+    )
+    turns = [(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in page]
+    found = daily_notes.drawn(turns, work.ctx.clock.now(), is_cut=len(page) == limits.SCAN_MAX)
+    count = 0
+    if found.drafts:
+        write = NotesWrite(notes=found.drafts)
+        plan = partial(plan_drawn_notes, work.ctx, work.scope, write, turns)
+        report = await commit(work.ctx, work.space, MemoryWriteRequest(scope=work.scope, write=write), plan)
+        work.decisions += report.decisions
+        count = len(report.decisions)
+    if found.through > noted:
+        await mark_noted(work, found.through)
+    return count

@@ -6,17 +6,19 @@ from typing import TypeVar
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
+from elytron.documents.stored_values import value_at, values_at
 from elytron.jobs.model_calls import Asker
+from elytron.ops.conversation.write import write
 from elytron.writes.settlement import Settled, settle
 from elytron_core import limits
 from elytron_core.contracts.admin.maintenance import Extraction, PassOutcome, PassStatus, SkillReuse
-from elytron_core.contracts.conversation.write import WriteDecision
+from elytron_core.contracts.conversation.write import MemoryWrite, MemoryWriteReport, MemoryWriteRequest, WriteDecision
 from elytron_core.contracts.modes import Pressure
-from elytron_core.ids import SpaceId, TurnId
+from elytron_core.ids import ConversationTag, SpaceId, TurnId
 from elytron_core.model import Value
 from elytron_core.planes.admin import jobs
 from elytron_core.planes.admin.jobs import NOTHING, Maintained, Pass, Spent
-from elytron_core.planes.conversation import execution, summaries, transcript
+from elytron_core.planes.conversation import execution, transcript
 from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.models import Said, Speaker
@@ -67,7 +69,7 @@ class Work:
         return self.scope.space
 
     @property
-    def tag(self) -> str:
+    def tag(self) -> ConversationTag:
         return self.record.conversation_tag(self.scope.conversation_key)
 
     @property
@@ -86,16 +88,18 @@ class Work:
         prompt = (Said(Speaker.SYSTEM, instruction), Said(Speaker.USER, data))
         return await self.asker.structured(prompt, shape, max_tokens=limits.MODEL_ANSWER_TOKENS)
 
-    async def kept(self, collection: str, kind: type[ValueT], /) -> ValueT | None:
-        """Return what the conversation keeps one of in `collection`."""
-        (document,) = await self.ctx.store.get(self.space, (Ref(collection, self.tag),))
-        return kind.from_bytes(document.body) if document is not None else None
-
-    async def summary(self) -> summaries.SessionSummary | None:
-        return await self.kept(summaries.SUMMARIES, summaries.SessionSummary)
+    async def write(self, told: MemoryWrite, /, *, key: str | None = None) -> MemoryWriteReport:
+        """Write to the conversation, and keep the decisions; what was written under `key` before brings none."""
+        request = MemoryWriteRequest(scope=self.scope, write=told, idempotency_key=key)
+        report = await write(self.ctx, request)
+        if not report.duplicated:
+            self.decisions += report.decisions
+        return report
 
     async def state(self) -> execution.ExecutionState | None:
-        found = await self.kept(execution.EXECUTION, execution.ExecutionState)
+        """Return the state of the conversation's work; None if it has none, or it is hidden."""
+        ref = Ref(execution.EXECUTION, self.tag)
+        found, _ = await value_at(self.ctx.store, self.space, ref, execution.ExecutionState)
         return found if found is not None and found.forgotten_at is None else None
 
     async def current_facts(self) -> list[long_term.Fact]:
@@ -111,36 +115,42 @@ async def read_turns(
     """Return the turns of the scope's conversation with these numbers; what was erased is left out."""
     tag = record.conversation_tag(scope.conversation_key)
     ids = [transcript.turn_id(tag, number) for number in numbers]
-    documents = await ctx.store.get(scope.space, [Ref(transcript.TURNS, turn_id) for turn_id in ids]) if ids else ()
-    return tuple(
-        KnownTurn(turn_id, transcript.Turn.from_bytes(document.body))
-        for turn_id, document in zip(ids, documents, strict=True)
-        if document is not None
-    )
+    refs = [Ref(transcript.TURNS, turn_id) for turn_id in ids]
+    turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
+    return tuple(KnownTurn(TurnId(ref.key), turn) for ref, turn in turns.items())
 
 
 async def read_maintained(ctx: OperationContext, scope: Scope, record: SpaceRecord, /) -> Maintained:
     """Return which turns of the scope's conversation were looked at."""
-    tag = record.conversation_tag(scope.conversation_key)
-    (document,) = await ctx.store.get(scope.space, (Ref(jobs.MAINTAINED, tag),))
-    return Maintained.from_bytes(document.body) if document is not None else Maintained()
+    ref = Ref(jobs.MAINTAINED, record.conversation_tag(scope.conversation_key))
+    known, _ = await value_at(ctx.store, scope.space, ref, Maintained)
+    return known or Maintained()
 
 
 async def mark_maintained(work: Work, numbers: Sequence[int], /, *, waits: bool = False) -> None:
     """Write down that these turns were looked at, and with `waits` that they wait for a model."""
 
+    def marked(known: Maintained) -> Maintained:
+        for number in numbers:
+            known = known.put_off(number) if waits else known.plus(number)
+        return known
+
+    await _change_maintained(work, marked)
+
+
+async def mark_noted(work: Work, through: int, /) -> None:
+    """Write down that notes of days have been drawn from the turns up to `through`."""
+    await _change_maintained(work, lambda known: known.model_copy(update={"noted": max(known.noted, through)}))
+
+
+async def _change_maintained(work: Work, change: Callable[[Maintained], Maintained]) -> None:
     async def plan(record: SpaceRecord) -> Settled[None]:
         ref = Ref(jobs.MAINTAINED, record.conversation_tag(work.scope.conversation_key))
-        (document,) = await work.ctx.store.get(work.space, (ref,))
-        before = Maintained.from_bytes(document.body) if document is not None else Maintained()
-        after = before
-        for number in numbers:
-            after = after.put_off(number) if waits else after.plus(number)
-        if after == before:
-            return Settled(None)
+        known, revision = await value_at(work.ctx.store, work.space, ref, Maintained)
+        after = change(known or Maintained())
         changes = Changes(record)
-        revision = document.revision if document is not None else 0
-        changes.put(ref, after, expects=revision, action=Action.MAINTENANCE)
+        if after != (known or Maintained()):
+            changes.put(ref, after, expects=revision, action=Action.MAINTENANCE)
         return Settled(None, changes)
 
     await settle(work.ctx, work.space, plan)

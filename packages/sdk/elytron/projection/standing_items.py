@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from elytron.context import OperationContext
 from elytron.documents.planes import OF_CONVERSATIONS
+from elytron.documents.stored_values import value_at, values_at
 from elytron.recall.filters import fact_passes, skill_passes, wants
 from elytron_core import limits
 from elytron_core.contracts.conversation.projection import MemoryProjectionRequest, PrivateContext
@@ -117,8 +118,8 @@ async def mount_of(
     record = await ctx.spaces.find(scope.space)
     if name is None or record is None:
         return ()
-    (document,) = await ctx.store.get(scope.space, (Ref(subjects.SUBJECTS, record.tag("subject", name)),))
-    subject = subjects.Subject.from_bytes(document.body) if document is not None else None
+    ref = Ref(subjects.SUBJECTS, record.tag("subject", name))
+    subject, _ = await value_at(ctx.store, scope.space, ref, subjects.Subject)
     if subject is None or subject.lifecycle is not subjects.SubjectLifecycle.ACTIVE:
         return ()
     mount = subject.mount
@@ -158,9 +159,8 @@ async def private_of(
         )
         return Private(items, documents_withheld=len(documents) - len(shown))
     refs = [Ref(long_term.FACTS, FactId(hit.id)) for hit in hits if hit.plane is Plane.LONG_TERM]
-    found = await ctx.store.get(scope.space, refs) if refs else ()
-    facts = [long_term.Fact.from_bytes(document.body) for document in found if document is not None]
-    withheld = tuple(fact.id for fact in facts if fact.privacy is long_term.Privacy.PRIVATE)
+    facts = await values_at(ctx.store, scope.space, refs, long_term.Fact)
+    withheld = tuple(fact.id for fact in facts.values() if fact.privacy is long_term.Privacy.PRIVATE)
     return Private((), withheld, documents_withheld=len(documents))
 
 

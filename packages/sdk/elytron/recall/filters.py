@@ -2,6 +2,7 @@
 
 from elytron.documents.plane_documents import KeptMemory, conversation_of, is_expired, is_forgotten
 from elytron.documents.planes import ASKED, OF_CONVERSATIONS, Reach
+from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import Plane, RecallFilters
 from elytron_core.planes.conversation import transcript
@@ -41,13 +42,39 @@ def asked_planes(filters: RecallFilters, /) -> tuple[Plane, ...]:
     return tuple(plane for plane in named if plane is Plane.RECORDS or not filters.namespace)
 
 
+def passes(memory: Memory, filters: RecallFilters, now: Instant, /) -> bool:
+    """Return whether a memory may be shown under `filters`."""
+    match memory:
+        case TurnMemory():
+            return message_passes(memory.turn, memory.part, filters)
+        case FactMemory():
+            return fact_passes(memory.fact, filters, now)
+        case SkillMemory():
+            return skill_passes(memory.skill, filters)
+        case KeptMemory(value=value):
+            is_hidden = is_forgotten(value) or is_expired(value, now) or memory.home.is_replaced(value)
+            return not is_hidden and _kept_is_meant(memory, filters)
+
+
+def is_meant(memory: Memory, filters: RecallFilters, /) -> bool:
+    """Return whether `filters` select a memory, shown or hidden, in any state."""
+    match memory:
+        case TurnMemory():
+            return _message_is_meant(memory.turn, memory.part, filters)
+        case FactMemory():
+            return _fact_is_meant(memory.fact, filters)
+        case SkillMemory():
+            return _skill_is_meant(memory.skill, filters)
+        case KeptMemory():
+            return _kept_is_meant(memory, filters)
+
+
 def message_passes(turn: transcript.Turn, part: int, filters: RecallFilters, /) -> bool:
     """Return whether a message may be shown under `filters`; forgotten, erased and archived ones never."""
-    return turn.is_recallable(part) and message_is_meant(turn, part, filters)
+    return turn.is_recallable(part) and _message_is_meant(turn, part, filters)
 
 
-def message_is_meant(turn: transcript.Turn, part: int, filters: RecallFilters, /) -> bool:
-    """Return whether `filters` select a message, shown or hidden."""
+def _message_is_meant(turn: transcript.Turn, part: int, filters: RecallFilters) -> bool:
     if not filters.model_fields_set:
         return True
     message = turn.messages[part]
@@ -70,14 +97,13 @@ def message_is_meant(turn: transcript.Turn, part: int, filters: RecallFilters, /
 
 def fact_passes(fact: long_term.Fact, filters: RecallFilters, now: Instant, /) -> bool:
     """Return whether a fact holds, and was believed, at the times that `filters` ask for (now, without any)."""
-    if fact.state is long_term.State.FORGOTTEN or not fact_is_meant(fact, filters):
+    if fact.state is long_term.State.FORGOTTEN or not _fact_is_meant(fact, filters):
         return False
     as_of = filters.as_of if filters.as_of is not None else now
     return validity.holds(fact, as_of=as_of, known_at=filters.known_at)
 
 
-def fact_is_meant(fact: long_term.Fact, filters: RecallFilters, /) -> bool:
-    """Return whether `filters` select a fact, in any state."""
+def _fact_is_meant(fact: long_term.Fact, filters: RecallFilters) -> bool:
     return (
         _within(fact.observed_at, filters)
         and _among(fact.kind, filters.kinds)
@@ -90,26 +116,17 @@ def fact_is_meant(fact: long_term.Fact, filters: RecallFilters, /) -> bool:
 
 def skill_passes(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
     """Return whether a skill may be shown under `filters`."""
-    return skill.is_recallable and skill_is_meant(skill, filters)
+    return skill.is_recallable and _skill_is_meant(skill, filters)
 
 
-def skill_is_meant(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
-    """Return whether `filters` select a skill, shown or hidden."""
+def _skill_is_meant(skill: procedural.Skill, filters: RecallFilters) -> bool:
     known = filters.known_at is None or skill.recorded_at <= filters.known_at
     is_relied_on = skill.trust.is_at_least(filters.trust)
     return known and is_relied_on and metadata_conditions.hold(filters.where, {}) and _within(skill.updated_at, filters)
 
 
-def kept_passes(memory: KeptMemory, filters: RecallFilters, now: Instant, /) -> bool:
-    """Return whether a conversation's document may be shown under `filters`: nothing private, hidden or replaced."""
-    value = memory.value
-    if is_forgotten(value) or is_expired(value, now) or memory.home.is_replaced(value):
-        return False
-    return kept_is_meant(memory, filters)
-
-
-def kept_is_meant(memory: KeptMemory, filters: RecallFilters, /) -> bool:
-    """Return whether `filters` select a conversation's document, shown or hidden; never a private one."""
+def _kept_is_meant(memory: KeptMemory, filters: RecallFilters) -> bool:
+    """Return whether `filters` select a document of a conversation or of the space; never a private one."""
     home, value = memory.home, memory.value
     if home.reach is Reach.BY_ID:
         return False

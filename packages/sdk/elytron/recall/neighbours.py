@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from elytron.context import OperationContext
+from elytron.documents.stored_values import values_at
 from elytron_core.contracts.knowledge.recall import NearbyTurn, Plane, RecallHit
 from elytron_core.ids import TurnId
 from elytron_core.planes.conversation import transcript
@@ -26,9 +27,8 @@ async def with_neighbours(
                 index.units_near(unit, before=count, after=0),
                 index.units_near(unit, before=0, after=count),
             )
-    refs = dict.fromkeys(unit.ref for sides in beside.values() for side in sides for unit in side)
-    documents = await ctx.store.get(scope.space, list(refs)) if refs else ()
-    turns = {document.ref: transcript.Turn.from_bytes(document.body) for document in documents if document is not None}
+    refs = (unit.ref for sides in beside.values() for side in sides for unit in side)
+    turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
     return tuple(
         hit.model_copy(update={"before": _shown(beside[hit.id][0], turns), "after": _shown(beside[hit.id][1], turns)})
         if hit.id in beside

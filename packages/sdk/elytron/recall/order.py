@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, scored
+from elytron.documents.stored_values import documents_at
 from elytron.indexing.parse_cache import ReadTurn
 from elytron.recall.answer_scores import answer_scores
-from elytron.recall.signals import signals_of
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import Plane, RecallHit
 from elytron_core.ids import TurnId
@@ -19,7 +19,7 @@ from elytron_core.policy.ranking import intent, weights
 from elytron_core.policy.ranking.facts import ScoredFact
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import Scope
-from elytron_index import Candidate, Candidates
+from elytron_index import Candidate, Candidates, Signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,20 +124,19 @@ async def hits_of(
     while len(hits) < limit and start < len(ranked):
         page = ranked[start : start + limit - len(hits)]
         start += len(page)
-        refs = list(dict.fromkeys([item.found.unit.ref for item in page if isinstance(item.found, Candidate)]))
-        documents = await ctx.store.get(scope.space, refs) if refs else ()
-        at = dict(zip(refs, documents, strict=True))
+        refs = (item.found.unit.ref for item in page if isinstance(item.found, Candidate))
+        at = await documents_at(ctx.store, scope.space, refs)
         hits += [hit for item in page if (hit := _hit(item, at, readings, now)) is not None]
     return tuple(hits)
 
 
 def _hit(
-    item: Ranked, at: Mapping[Ref, Document | None], reading: Callable[[Document], ReadTurn], now: Instant
+    item: Ranked, at: Mapping[Ref, Document], reading: Callable[[Document], ReadTurn], now: Instant
 ) -> RecallHit | None:
     """Return the hit of a ranked memory; None for a message that vanished or may not be recalled any more."""
     match item.found:
         case Candidate(unit):
-            document = at[unit.ref]
+            document = at.get(unit.ref)
             hit = reading(document).hit(TurnId(item.key), item.part) if document is not None else None
             return scored(hit, score=item.score, signals=signals_of(item.found)) if hit is not None else None
         case ScoredFact():
@@ -156,3 +155,9 @@ def placed(item: Ranked, /) -> Placed:
             return Placed(item.found.fact.id, score, item.found.signals)
         case Candidate():
             return Placed(transcript.message_id(TurnId(item.key), item.part), score, signals_of(item.found))
+
+
+def signals_of(candidate: Candidate, /) -> dict[str, float]:
+    """Return the signals that spoke for a unit, to four places."""
+    found = zip(Signals._fields, candidate.signals, strict=True)
+    return {name: round(float(number), 4) for name, number in found if number}

@@ -7,6 +7,7 @@ from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, skill_hit, with_newer
 from elytron.documents.plane_documents import kept, text_of, title_of
 from elytron.documents.planes import ASKED, WITH_PRIVACY
+from elytron.documents.stored_values import documents_at
 from elytron.embedding.embed_pass import nudge
 from elytron.indexing.search_result import Searched
 from elytron.indexing.units import home_of, namespace_tag
@@ -14,10 +15,18 @@ from elytron.memories.chat_aliases import meant
 from elytron.memories.disclosure import SHOWN
 from elytron.recall.answer_scores import answer_scores, answered
 from elytron.recall.filters import asked_planes
-from elytron.recall.order import Placed, Ranked, in_one_order, in_own_order, placed, ranked_facts, turns_of
+from elytron.recall.order import (
+    Placed,
+    Ranked,
+    in_one_order,
+    in_own_order,
+    placed,
+    ranked_facts,
+    signals_of,
+    turns_of,
+)
 from elytron.recall.sentence_scores import CLOSER, looked_closer
 from elytron.recall.shown_hits import shown_hits
-from elytron.recall.signals import signals_of
 from elytron.transcript.recent_talk import recent_talk
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -68,7 +77,7 @@ class Gathered(NamedTuple):
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     """State of the scope's chat; if it names no conversation, no turn is recalled."""
     terms: tuple[str, ...] = ()
-    """The search."""
+    """The terms of the search."""
 
 
 class _Asked(NamedTuple):
@@ -80,7 +89,7 @@ class _Asked(NamedTuple):
     grounding: str
     """The recent talk, if the query is too short to stand alone."""
     facts: int
-    """How many facts are taken at the most, spread over kinds and topics if more match."""
+    """The largest number of facts that are taken, spread over kinds and topics if more match."""
 
     def of_beliefs(self, found: Candidates, /) -> FactQuery:
         """Return the query with the terms that the index made of it."""
@@ -385,6 +394,4 @@ async def _kept(ctx: OperationContext, scope: Scope, found: Candidates, now: Ins
 
 async def _read(ctx: OperationContext, scope: Scope, found: Candidates) -> dict[Ref, Document]:
     """Return the documents of candidates; those that vanished since they were indexed are left out."""
-    refs = list(dict.fromkeys(candidate.unit.ref for candidate in found.found))
-    documents = await ctx.store.get(scope.space, refs) if refs else ()
-    return {document.ref: document for document in documents if document is not None}
+    return await documents_at(ctx.store, scope.space, (candidate.unit.ref for candidate in found.found))

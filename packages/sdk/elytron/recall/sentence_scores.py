@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from elytron.context import OperationContext
+from elytron.documents.stored_values import documents_at
 from elytron.embedding.passage_similarity import by_passages
 from elytron.indexing.search_result import Searched
 from elytron_core.policy.ranking.best_sentence import Nearest, nearest
@@ -43,9 +44,8 @@ async def _by_sentences(ctx: OperationContext, searched: Searched, seen: Sequenc
     places = [place for place in searched.found.long if place < len(seen)]
     if searched.is_assisted:
         places = [place for place in places if seen[place].signals.owner]
-    refs = list(dict.fromkeys(seen[place].unit.ref for place in places))
-    documents = await ctx.store.get(space, refs) if refs else ()
-    turns = {document.ref: ctx.folds.readings.turn(space, document) for document in documents if document is not None}
+    documents = await documents_at(ctx.store, space, (seen[place].unit.ref for place in places))
+    turns = {ref: ctx.folds.readings.turn(space, document) for ref, document in documents.items()}
     read = list(seen)
     sought = index.sought(query)
     for place in places:

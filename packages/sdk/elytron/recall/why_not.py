@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 
 from elytron.context import OperationContext
-from elytron.documents.plane_documents import KeptMemory
 from elytron.memories.chat_aliases import meant
 from elytron.memories.disclosure import is_private
-from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find, plane_of
-from elytron.recall.filters import asked_planes, fact_passes, kept_passes, message_passes, skill_passes
+from elytron.memories.lookup import FactMemory, TurnMemory, find
+from elytron.recall.filters import asked_planes, passes
 from elytron.recall.retrieval import Placed
-from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import Absence, MemoryRecallRequest, RecallFilters, RecallHit, WhyNot
-from elytron_core.planes.knowledge import long_term
 from elytron_core.scope import Scope
 
 
@@ -60,20 +57,8 @@ async def _unplaced(
     now = ctx.clock.now()
     if isinstance(memory, FactMemory) and not memory.fact.counts_in((await meant(ctx, scope)).key):
         return Absence.HIDDEN
-    if not _passes(memory, RecallFilters(as_of=filters.as_of, known_at=filters.known_at), now):
+    if not passes(memory, RecallFilters(as_of=filters.as_of, known_at=filters.known_at), now):
         return Absence.HIDDEN
-    if plane_of(memory) not in asked_planes(filters) or not _passes(memory, filters, now):
+    if memory.plane not in asked_planes(filters) or not passes(memory, filters, now):
         return Absence.FILTERED
     return Absence.NO_MATCH
-
-
-def _passes(memory: Memory, filters: RecallFilters, now: Instant) -> bool:
-    match memory:
-        case TurnMemory():
-            return message_passes(memory.turn, memory.part, filters)
-        case FactMemory():
-            return memory.fact.state is not long_term.State.FORGOTTEN and fact_passes(memory.fact, filters, now)
-        case SkillMemory():
-            return skill_passes(memory.skill, filters)
-        case KeptMemory():
-            return kept_passes(memory, filters, now)

@@ -2,12 +2,10 @@
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
 from urllib.parse import urlsplit
 
 from elytron_core.errors import InvalidInput
 
-Scheme = Literal["http", "https", "ws", "wss"]
 _KEY = re.compile(r"[\x21-\x7e]{1,500}")
 
 
@@ -22,11 +20,6 @@ class Address:
     scheme: str
     headers: dict[str, str] = field(repr=False)
     proxy: str | None = field(default=None, repr=False)
-
-    @property
-    def origin(self) -> str:
-        """Return what may be shown of the address."""
-        return self.url
 
     @property
     def is_websocket(self) -> bool:

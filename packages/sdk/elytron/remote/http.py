@@ -64,7 +64,7 @@ class HttpTransport:
             finally:
                 await response.aclose()
         except (httpx.TransportError, httpx.StreamError) as error:
-            raise unreachable(self._address.origin, type(error).__name__) from None
+            raise unreachable(self._address.url, type(error).__name__) from None
         if response.status_code not in _DONE:
             raise self._told(response, data)
         return data
@@ -84,8 +84,8 @@ class HttpTransport:
                 async for item in items(response.aiter_lines()):
                     yield item
         except (httpx.TransportError, httpx.StreamError) as error:
-            raise unreachable(self._address.origin, type(error).__name__) from None
-        raise unreachable(self._address.origin, "the stream ended")
+            raise unreachable(self._address.url, type(error).__name__) from None
+        raise unreachable(self._address.url, "the stream ended")
 
     async def watch(self, call: Call, after: int, /) -> AsyncGenerator[bytes]:  # noqa: ARG002 - the protocol's
         raise Unsupported(f"reports of {call.operation.name!r} are streamed over WebSocket: connect to a ws:// address")
@@ -98,10 +98,10 @@ class HttpTransport:
         """Return what the server says went wrong, or a proxy before it."""
         error = told_of(data)
         if error is None and response.status_code in _GATEWAY:
-            error = unreachable(self._address.origin, f"status {response.status_code}")
+            error = unreachable(self._address.url, f"status {response.status_code}")
         if error is None:
             return Unsupported(
-                f"{self._address.origin} answered with status {response.status_code}, not as an Elytron server does: "
+                f"{self._address.url} answered with status {response.status_code}, not as an Elytron server does: "
                 "see that the address is right"
             )
         named = response.headers.get("retry-after", "")

@@ -4,13 +4,13 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, TypeVar, assert_never
+from typing import Any, assert_never
 
 from elytron.api import MemoryFace
 from elytron.api.base import ReportT
 from elytron.registry import by_request
 from elytron.remote.retry import pause_s
-from elytron.remote.wire import Begun, Call, Transport, call_of, report_of, space_of
+from elytron.remote.wire import Begun, Transport, call_of, report_of, space_of
 from elytron.sync_runtime import BlockingMemory
 from elytron_core import limits
 from elytron_core.contracts.admin.events import EventId, Gap, GapReason, JournalEvent
@@ -24,8 +24,6 @@ from elytron_core.contracts.admin.inspection import (
 from elytron_core.errors import ElytronError, StoreClosed
 from elytron_core.model import Value
 from elytron_core.scope import Scope
-
-T = TypeVar("T")
 
 
 class RemoteMemory(MemoryFace):
@@ -60,7 +58,14 @@ class RemoteMemory(MemoryFace):
             assert isinstance(closed, report)
             return closed
         call = call_of(by_request(request), self._scoped(request), idempotency_key=idempotency_key)
-        return report_of(await self._persistently(lambda: self._sent(call), call), report)
+        failures = 0
+        while True:
+            self._require_open()
+            try:
+                return report_of(await self._transport.call(call), report)
+            except ElytronError as error:
+                failures += 1
+                await self._pause(error, failures, may_repeat=call.may_repeat)
 
     async def events(
         self, *, after: EventId | int | None = None, scope: Scope | None = None
@@ -87,6 +92,7 @@ class RemoteMemory(MemoryFace):
                         if not isinstance(item, Begun):
                             yield item
             except ElytronError as error:
+                self._require_open()
                 failures += 1
                 await self._pause(error, failures, attempts)
 
@@ -116,6 +122,7 @@ class RemoteMemory(MemoryFace):
                         attempts = limits.REMOTE_STREAM_ATTEMPTS
                         yield found
             except ElytronError as error:
+                self._require_open()
                 failures += 1
                 await self._pause(error, failures, attempts)
 
@@ -125,31 +132,15 @@ class RemoteMemory(MemoryFace):
         await self._transport.close()
         return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason if request is not None else "")
 
-    async def _sent(self, call: Call) -> bytes:
-        self._require_open()
-        return await self._transport.call(call)
-
-    async def _pause(self, error: ElytronError, failures: int, attempts: int) -> None:
-        """Wait before a stream is opened again. Raises `error` if that cannot help, StoreClosed if it has ended."""
-        self._require_open()
+    async def _pause(
+        self, error: ElytronError, failures: int, attempts: int = limits.REMOTE_ATTEMPTS, *, may_repeat: bool = True
+    ) -> None:
+        """Wait before the next attempt. Raises `error` if that cannot help."""
         jitter = random.random()  # noqa: S311 - spreads callers, hides nothing
-        pause = pause_s(error, attempt=failures, may_repeat=True, jitter=jitter, attempts=attempts)
+        pause = pause_s(error, attempt=failures, may_repeat=may_repeat, jitter=jitter, attempts=attempts)
         if pause is None:
             raise error
         await self._sleep(pause)
-
-    async def _persistently(self, send: Callable[[], Awaitable[T]], call: Call) -> T:
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                return await send()
-            except ElytronError as error:
-                jitter = random.random()  # noqa: S311 - spreads callers, hides nothing
-                pause = pause_s(error, attempt=attempt, may_repeat=call.may_repeat, jitter=jitter)
-                if pause is None:
-                    raise
-            await self._sleep(pause)
 
     def _scoped(self, request: Value) -> Value:
         """Return `request` with this client's scope, if it has none and takes one."""

@@ -84,7 +84,7 @@ class WebSocketTransport:
             async with asyncio.timeout(self._timeout_s):
                 return await line.ask(f"command.{call.operation.name}", call)
         except TimeoutError:
-            raise unreachable(self._address.origin, "no answer in time") from None
+            raise unreachable(self._address.url, "no answer in time") from None
 
     async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem | Begun]:
         frame: dict[str, Any] = {"type": f"subscribe.{StreamKind.EVENTS}", "id": "events"}
@@ -145,9 +145,9 @@ class WebSocketTransport:
             told = told_of(bytes(error.response.body or b""))
             if told is not None:
                 raise told from None
-            raise unreachable(self._address.origin, f"status {error.response.status_code}") from None
+            raise unreachable(self._address.url, f"status {error.response.status_code}") from None
         except (OSError, TimeoutError, InvalidHandshake, EOFError) as error:
-            raise unreachable(self._address.origin, type(error).__name__) from None
+            raise unreachable(self._address.url, type(error).__name__) from None
 
     async def _subscribed(self, frame: str) -> AsyncGenerator["_Report | LifecycleEvent"]:
         """Yield what a subscription on a socket of its own sends, until the connection ends, with Unreachable."""
@@ -206,7 +206,7 @@ class _Line:
         """Bring answers until the socket ends; then each open call gets an error."""
         from websockets.exceptions import ConnectionClosed
 
-        ended: ElytronError = unreachable(self._address.origin, "the connection ended")
+        ended: ElytronError = unreachable(self._address.url, "the connection ended")
         try:
             while True:
                 self._bring(_read(await self._socket.recv(decode=False)))
@@ -265,4 +265,4 @@ def _ended(error: "ConnectionClosed", address: Address) -> ElytronError:
     code = error.rcvd.code if error.rcvd is not None else None
     if code == CloseCode.UNAUTHORIZED:
         return Unauthorized()
-    return unreachable(address.origin, f"the connection ended, code {code}" if code else "the connection ended")
+    return unreachable(address.url, f"the connection ended, code {code}" if code else "the connection ended")

@@ -1,1 +1,1 @@
-"""Lifecycle, pages, links and citations of stored turns."""
+"""Pages, links and citations of stored turns."""

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final, TypeVar
 
 from elytron.context import OperationContext
-from elytron_core import limits
+from elytron.documents.stored_values import values_at
 from elytron_core.contracts.conversation.write import (
     FactDraft,
     LongTermExtraction,
@@ -24,7 +24,7 @@ from elytron_core.planes.derived_refs import cited_turn, cites_transcript
 from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.roles import Role
 from elytron_core.policy.admission import candidates, rules
-from elytron_core.ports.store import Document, Ref
+from elytron_core.ports.store import Ref
 
 NOT_THERE: Final = "it cites a message that is not there"
 _PLACES: Final = {
@@ -36,7 +36,7 @@ _PLACES: Final = {
 """By the kind of a write, the field of its items and their plane."""
 _MACHINES: Final = rules.VOUCHED - {long_term.Authority.USER_ASSERTED}
 Citing = LongTermExtraction | Procedural | NotesWrite | CapsulesWrite
-CitingT = TypeVar("CitingT", LongTermExtraction, Procedural, NotesWrite, CapsulesWrite)
+CitingT = TypeVar("CitingT", bound=Citing)
 """Writes whose items say what they rest on. Candidates are judged by what they cite."""
 
 
@@ -46,12 +46,8 @@ async def cited_messages(
     """Return the message at each citation that has the form of one of our messages, None if there is none."""
     ours = [name for name in citations if cites_transcript(name)]
     named = {name: place for name in ours if (place := cited_turn(name)) is not None}
-    refs = list(dict.fromkeys(Ref(transcript.TURNS, turn) for turn, _ in named.values()))
-    found: dict[Ref, Document] = {}
-    for start in range(0, len(refs), limits.SCAN_MAX):
-        documents = await ctx.store.get(space, refs[start : start + limits.SCAN_MAX])
-        found |= {document.ref: document for document in documents if document is not None}
-    turns = {ref: transcript.Turn.from_bytes(document.body) for ref, document in found.items()}
+    refs = [Ref(transcript.TURNS, turn) for turn, _ in named.values()]
+    turns = await values_at(ctx.store, space, refs, transcript.Turn)
     return dict.fromkeys(ours) | {
         name: _cited(turns.get(Ref(transcript.TURNS, turn_id)), part or 0) for name, (turn_id, part) in named.items()
     }

@@ -1,51 +1,45 @@
 """Reading a page of a conversation through one view."""
 
 import re
-from dataclasses import dataclass
+from typing import TypeVar
 
 from elytron.context import OperationContext
 from elytron.documents.cursor import CursorForm
-from elytron.memories.chat_aliases import Meant, meant
-from elytron_core.contracts.conversation.transcript import RedactedTranscriptSlice, TranscriptReplayView
+from elytron.memories.chat_aliases import meant
+from elytron_core.contracts.conversation.transcript import (
+    MemoryTranscriptExportRequest,
+    MemoryTranscriptReplayReport,
+    MemoryTranscriptReplayRequest,
+    TranscriptReplayView,
+)
 from elytron_core.contracts.scope_fields import Clip, ClipReason
 from elytron_core.ids import ConversationTag, SpaceId, TurnId
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.conversation.attributes import TURN_ATTRIBUTES, TurnAttribute
-from elytron_core.planes.conversation.transcript import AliasTrust
 from elytron_core.policy.transcript.view_cut import cut
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Ref
-from elytron_core.scope import Scope
 
+ReportT = TypeVar("ReportT", bound=MemoryTranscriptReplayReport)
 _CURSOR = CursorForm(re.compile(r"([0-9]{1,15}):(.+)", re.DOTALL), "a report of this conversation")
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page of a conversation as its view sees it."""
-
-    slice: RedactedTranscriptSlice
-    alias: AliasTrust = AliasTrust.TRUSTED
-    next_cursor: str | None = None
-    clipped: tuple[Clip, ...] = ()
-
-    @property
-    def is_bounded(self) -> bool:
-        """True if the profile's budget cut something."""
-        return bool(self.clipped)
-
-
 async def read_page(
-    ctx: OperationContext, scope: Scope, view: TranscriptReplayView, /, *, limit: int, cursor: str | None
-) -> Page:
-    """Return the page behind `cursor`; nothing where the scope's chat cannot be trusted. Raises InvalidInput."""
+    ctx: OperationContext,
+    request: MemoryTranscriptReplayRequest | MemoryTranscriptExportRequest,
+    view: TranscriptReplayView,
+    report: type[ReportT],
+    /,
+) -> ReportT:
+    """Return the page behind the cursor; nothing where the scope's chat cannot be trusted. Raises InvalidInput."""
+    scope, limit, cursor = ctx.scope_of(request), request.limit, request.cursor
     found = await meant(ctx, scope)
     record = await ctx.spaces.find(scope.space)
     budget = ctx.profile.budget.transcript
     if record is None or not found.is_trusted:
         if cursor is not None:
             raise _CURSOR.refusal()
-        return Page(_empty(ctx, scope.space, found, view), found.trust)
+        return report(slice=cut(scope.space, found.key, (), {}, view=view, budget=budget).slice, alias=found.trust)
     tag = record.conversation_tag(found.key)
     after = await _place(ctx, scope.space, tag, cursor)
     size = min(limit, budget.page_turns)
@@ -57,7 +51,14 @@ async def read_page(
     clips = list(made.clipped)
     if has_more and size < limit:
         clips.append(Clip(what="turns", reason=ClipReason.PROFILE, limit=size, dropped=limit - size))
-    return Page(made.slice, found.trust, cursor_of(turns[-1][0]) if has_more else None, tuple(clips))
+    return report(
+        slice=made.slice,
+        alias=found.trust,
+        next_cursor=cursor_of(turns[-1][0]) if has_more else None,
+        has_more=has_more,
+        profile_budget_applied=bool(clips),
+        clipped=tuple(clips),
+    )
 
 
 def cursor_of(turn: TurnId, /) -> str:
@@ -91,7 +92,3 @@ async def _attributes(
             return found
         found.setdefault(turn, []).append(TurnAttribute.from_bytes(document.body))
     return found
-
-
-def _empty(ctx: OperationContext, space: SpaceId, found: Meant, view: TranscriptReplayView) -> RedactedTranscriptSlice:
-    return cut(space, found.key, (), {}, view=view, budget=ctx.profile.budget.transcript).slice

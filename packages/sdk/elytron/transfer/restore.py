@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import groupby, islice
 from typing import NamedTuple
 
@@ -26,9 +27,10 @@ from elytron.transfer.renamed_turns import RenamedTurns, TurnSource
 from elytron.transfer.space_fill import fill, share, take_over
 from elytron.transfer.survey import batches_of, in_thread, surveyed
 from elytron.writes.archived_documents import bring_documents
-from elytron.writes.knowledge.facts import draft_of, write_facts
-from elytron.writes.knowledge.skills import write_skills
-from elytron.writes.transcripts import ChangedTurn, write_turns
+from elytron.writes.commit import commit
+from elytron.writes.knowledge.facts import draft_of, plan_facts
+from elytron.writes.knowledge.skills import plan_skills
+from elytron.writes.transcripts import ChangedTurn, TurnRules, plan_turns
 from elytron_core.contracts.admin.archive import ArchiveWord, ImportMode, MemoryImportReport
 from elytron_core.contracts.conversation.write import (
     FactDraft,
@@ -240,14 +242,13 @@ async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteReque
     # An archive may be older than a rule, or foreign.
     clean, _ = await scrub_request(write, own=OwnOutput.STRIP)
     match clean:
-        case TranscriptWrite() as turns:
-            return await write_turns(ctx, scope, request, turns, changed=ChangedTurn.KEEP_FIRST)
-        case LongTermExtraction() as facts:
-            return await write_facts(ctx, scope, request, await with_founded_citations(ctx, scope.space, facts))
-        case Procedural() as skills:
-            return await write_skills(ctx, scope, request, await with_founded_citations(ctx, scope.space, skills))
-        case _:
-            raise AssertionError(clean.kind)
+        case TranscriptWrite():
+            plan = partial(plan_turns, ctx, scope, clean, TurnRules(ChangedTurn.KEEP_FIRST))
+        case LongTermExtraction():
+            plan = partial(plan_facts, ctx, scope, await with_founded_citations(ctx, scope.space, clean))
+        case Procedural():
+            plan = partial(plan_skills, ctx, scope, await with_founded_citations(ctx, scope.space, clean))
+    return await commit(ctx, scope.space, request, plan)
 
 
 def _parts(

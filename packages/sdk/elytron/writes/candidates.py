@@ -1,7 +1,6 @@
 """Candidates are judged; accepted ones become beliefs in the same batch, others wait or are refused with a reason."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
 from elytron.context import OperationContext
@@ -9,7 +8,7 @@ from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import id_of
 from elytron.memories.provenance_links import Resting, link, link_written
 from elytron.transcript.evidence import NOT_THERE, cited_messages
-from elytron.writes.commit import Planned, commit
+from elytron.writes.commit import Planned
 from elytron.writes.conversation_planes import plan_garden
 from elytron.writes.knowledge.facts import plan_facts
 from elytron.writes.knowledge.skills import plan_skills
@@ -19,8 +18,6 @@ from elytron_core.contracts.conversation.candidates import CandidatesWrite
 from elytron_core.contracts.conversation.write import (
     FactDraft,
     LongTermExtraction,
-    MemoryWriteReport,
-    MemoryWriteRequest,
     Outcome,
     Procedural,
     RuntimeSkillWrite,
@@ -61,13 +58,6 @@ _PLANES = {
     candidates.Target.SOUL: Plane.CANDIDATE,
     candidates.Target.OPERATOR_DIAGNOSTIC: Plane.CANDIDATE,
 }
-
-
-async def write_candidates(
-    ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: CandidatesWrite, /
-) -> MemoryWriteReport:
-    """Judge each candidate and commit what was accepted, and what waits, as one batch."""
-    return await commit(ctx, scope.space, request, partial(plan_candidates, ctx, scope, write))
 
 
 async def plan_candidates(
@@ -126,36 +116,36 @@ async def _admitted(
     changes: Changes,
 ) -> list[tuple[int, WriteDecision]]:
     """Put what was accepted into `changes` and return the decisions of their planes, by place."""
-    facts: list[tuple[int, FactDraft]] = []
-    skills: list[tuple[int, RuntimeSkillWrite]] = []
-    gardens: list[tuple[int, GardenDraft]] = []
+    facts: dict[int, FactDraft] = {}
+    skills: dict[int, RuntimeSkillWrite] = {}
+    gardens: dict[int, GardenDraft] = {}
     for place, draft in accepted:
         match draft.proposal:
             case FactProposal() as proposal:
-                facts.append((place, _fact(draft, proposal)))
+                facts[place] = _fact(draft, proposal)
             case SkillProposal() as proposal:
-                skills.append((place, _skill(scope, draft, proposal)))
+                skills[place] = _skill(scope, draft, proposal)
             case GardenProposal(role=role, name=name, text=text):
-                gardens.append((place, GardenDraft(role=role, name=name, text=text)))
+                gardens[place] = GardenDraft(role=role, name=name, text=text)
             case SoulProposal() | DiagnosticProposal():
                 raise AssertionError("what is handed over is never admitted")
             case _:
                 assert_never(draft.proposal)
-    made: list[tuple[int, WriteDecision]] = []
+    parts: list[tuple[Iterable[int], Planned]] = []
     if facts:
-        planned = await plan_facts(ctx, scope, LongTermExtraction(facts=tuple(draft for _, draft in facts)), record)
-        changes.join(planned.changes)
-        made += zip((place for place, _ in facts), planned.decisions, strict=True)
+        write = LongTermExtraction(facts=tuple(facts.values()))
+        parts.append((facts, await plan_facts(ctx, scope, write, record)))
     if skills:
-        write = Procedural(writes=tuple(draft for _, draft in skills), source=procedural.SkillSource.EXTRACTION)
-        planned = await plan_skills(ctx, scope, write, record)
-        changes.join(planned.changes)
-        made += zip((place for place, _ in skills), planned.decisions, strict=True)
+        write = Procedural(writes=tuple(skills.values()), source=procedural.SkillSource.EXTRACTION)
+        parts.append((skills, await plan_skills(ctx, scope, write, record)))
     if gardens:
-        planted = await plan_garden(ctx, scope, GardenWrite(documents=tuple(draft for _, draft in gardens)), record)
-        changes.join(planted.changes)
-        made += zip((place for place, _ in gardens), planted.decisions, strict=True)
-        await link(ctx, scope.space, record, changes, _planted(dict(accepted), made))
+        write = GardenWrite(documents=tuple(gardens.values()))
+        parts.append((gardens, await plan_garden(ctx, scope, write, record)))
+    made: list[tuple[int, WriteDecision]] = []
+    for places, planned in parts:
+        changes.join(planned.changes)
+        made += zip(places, planned.decisions, strict=True)
+    await link(ctx, scope.space, record, changes, _planted(dict(accepted), made))
     return made
 
 

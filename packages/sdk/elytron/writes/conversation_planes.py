@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import id_of
 from elytron.documents.planes import HOMES
+from elytron.documents.stored_values import documents_at, value_at, values_at
 from elytron.memories.provenance_links import Resting, unlink_left
 from elytron.writes.commit import Planned
 from elytron_core import limits
@@ -14,7 +16,6 @@ from elytron_core.clock import Instant, instant
 from elytron_core.contracts.conversation.write import Outcome, Verdict, WriteDecision
 from elytron_core.contracts.planes import (
     ExecutionWrite,
-    GardenDraft,
     GardenWrite,
     NoteDraft,
     NotesWrite,
@@ -34,6 +35,7 @@ from elytron_core.ports.store import Action, Document, Ref
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
+ValueT = TypeVar("ValueT", bound=Value)
 NO_GOAL = "the goal is empty"
 BLANK = "the text is empty"
 COVERS_LESS = "it covers fewer messages than the summary that is kept"
@@ -47,6 +49,7 @@ class _Desk:
 
     record: SpaceRecord
     scope: Scope
+    collection: str
     now: Instant
     changes: Changes
     decisions: list[WriteDecision] = field(default_factory=list[WriteDecision])
@@ -55,93 +58,75 @@ class _Desk:
     def tag(self) -> str:
         return self.record.conversation_tag(self.scope.conversation_key)
 
-    def keyed(self, purpose: str, name: str, /) -> str:
-        """Return the key of what this conversation keeps under `name`."""
-        return f"{self.tag}.{self.record.tag(purpose, *self.scope.conversation_key, name)}"
+    def named(self, purpose: str, name: str, /) -> Ref:
+        """Return where this conversation keeps what is called `name`."""
+        return Ref(self.collection, f"{self.tag}.{self.record.tag(purpose, *self.scope.conversation_key, name)}")
 
-    def keep(self, ref: Ref, value: Value, revision: int, outcome: Outcome, *, name: str | None = None) -> None:
-        if outcome is not Outcome.CONFIRMED:
-            self.changes.put(ref, value, expects=revision, action=Action.WRITE)
-        self.decisions.append(
-            WriteDecision(plane=HOMES[ref.collection].plane, id=id_of(ref), outcome=outcome, name=name)
-        )
-
-    def refuse(
-        self, collection: str, reason: str, *, outcome: Outcome = Outcome.REJECTED, name: str | None = None
+    def keep(
+        self, ref: Ref, draft: Value, known: ValueT | None, revision: int, /, *, kind: type[ValueT], **more: Any
     ) -> None:
-        self.decisions.append(
-            WriteDecision(
-                plane=HOMES[collection].plane, outcome=outcome, verdict=Verdict.REJECT, reason=reason, name=name
-            )
-        )
+        """Write `draft` in the place of `known`; the same again changes nothing."""
+        channel, conversation = self.scope.conversation_key
+        fields = {"id": id_of(ref), "channel": channel, "conversation": conversation, "updated_at": self.now}
+        value = kind.model_validate({**dict(draft), **fields, **more})
+        outcome = Outcome.STORED if known is None else Outcome.UPDATED
+        if known is not None and known.model_copy(update={"updated_at": self.now}) == value:
+            outcome = Outcome.CONFIRMED
+        else:
+            self.changes.put(ref, value, expects=revision, action=Action.WRITE)
+        self._decide(outcome, draft, id=id_of(ref))
 
-    def planned(self, collection: str) -> Planned:
-        return Planned(self.changes, tuple(self.decisions), Ref(collection, self.tag))
+    def refuse(self, draft: Value, reason: str, /, *, outcome: Outcome = Outcome.REJECTED) -> None:
+        """Leave `draft` out."""
+        self._decide(outcome, draft, verdict=Verdict.REJECT, reason=reason)
+
+    def planned(self) -> Planned:
+        return Planned(self.changes, tuple(self.decisions), Ref(self.collection, self.tag))
+
+    def _decide(self, outcome: Outcome, draft: Value, **more: Any) -> None:
+        name = getattr(draft, "period", None) or getattr(draft, "name", None)
+        plane = HOMES[self.collection].plane
+        self.decisions.append(WriteDecision(plane=plane, outcome=outcome, name=name, **more))
 
 
-def _desk(ctx: OperationContext, scope: Scope, record: SpaceRecord) -> _Desk:
-    return _Desk(record, scope, ctx.clock.now(), Changes(record))
+def _desk(ctx: OperationContext, scope: Scope, record: SpaceRecord, collection: str) -> _Desk:
+    return _Desk(record, scope, collection, ctx.clock.now(), Changes(record))
 
 
 async def plan_execution(ctx: OperationContext, scope: Scope, write: ExecutionWrite, record: SpaceRecord, /) -> Planned:
     """Return what writing this execution state now would change."""
-    desk = _desk(ctx, scope, record)
+    desk = _desk(ctx, scope, record, execution.EXECUTION)
     ref = Ref(execution.EXECUTION, desk.tag)
-    (document,) = await ctx.store.get(scope.space, (ref,))
     if similarity.is_blank(write.state.goal):
-        desk.refuse(execution.EXECUTION, NO_GOAL)
-        return desk.planned(execution.EXECUTION)
-    channel, conversation = scope.conversation_key
-    state = execution.ExecutionState(
-        id=execution.ExecutionId(id_of(ref)),
-        channel=channel,
-        conversation=conversation,
-        updated_at=desk.now,
-        **dict(write.state),
-    )
-    known = execution.ExecutionState.from_bytes(document.body) if document is not None else None
-    same = known is not None and known.model_copy(update={"updated_at": desk.now}) == state
-    desk.keep(ref, state, _revision(document), _outcome(document, same=same))
-    return desk.planned(execution.EXECUTION)
+        desk.refuse(write.state, NO_GOAL)
+    else:
+        known = await value_at(ctx.store, scope.space, ref, execution.ExecutionState)
+        desk.keep(ref, write.state, *known, kind=execution.ExecutionState)
+    return desk.planned()
 
 
 async def plan_summary(ctx: OperationContext, scope: Scope, write: SummaryWrite, record: SpaceRecord, /) -> Planned:
     """Return what writing this summary now would change; one that covers less than the kept one changes nothing."""
-    desk = _desk(ctx, scope, record)
+    desk = _desk(ctx, scope, record, summaries.SUMMARIES)
     ref = Ref(summaries.SUMMARIES, desk.tag)
-    (document,) = await ctx.store.get(scope.space, (ref,))
-    known = summaries.SessionSummary.from_bytes(document.body) if document is not None else None
+    known, revision = await value_at(ctx.store, scope.space, ref, summaries.SessionSummary)
     if similarity.is_blank(write.summary.text):
-        desk.refuse(summaries.SUMMARIES, BLANK)
+        desk.refuse(write.summary, BLANK)
     elif known is not None and write.summary.messages < known.messages:
-        desk.refuse(summaries.SUMMARIES, COVERS_LESS, outcome=Outcome.SKIPPED)
+        desk.refuse(write.summary, COVERS_LESS, outcome=Outcome.SKIPPED)
     else:
-        channel, conversation = scope.conversation_key
-        summary = summaries.SessionSummary(
-            id=summaries.SummaryId(id_of(ref)),
-            channel=channel,
-            conversation=conversation,
-            updated_at=desk.now,
-            **dict(write.summary),
-        )
-        same = known is not None and known.model_copy(update={"updated_at": desk.now}) == summary
-        desk.keep(ref, summary, _revision(document), _outcome(document, same=same))
-    return desk.planned(summaries.SUMMARIES)
+        desk.keep(ref, write.summary, known, revision, kind=summaries.SessionSummary)
+    return desk.planned()
 
 
 async def plan_notes(ctx: OperationContext, scope: Scope, write: NotesWrite, record: SpaceRecord, /) -> Planned:
     """Return what writing these notes now would change; of several for one period the last counts."""
-    desk = _desk(ctx, scope, record)
-    drafts = {draft.period: draft for draft in write.notes}
-    refs = {period: Ref(notes.NOTES, desk.keyed("note", period)) for period in drafts}
-    documents = await ctx.store.get(scope.space, tuple(refs.values()))
-    for draft, document in zip(drafts.values(), documents, strict=True):
-        _note(desk, refs[draft.period], draft, document)
-        if document is not None and refs[draft.period] in desk.changes.folded:
-            known = notes.DailyNote.from_bytes(document.body)
-            before = Resting(DerivedMemoryPlane.ARCHIVE_EVIDENCE, known.id, known.citations)
-            await unlink_left(ctx, scope.space, record, desk.changes, before, after=draft.citations)
-    return desk.planned(notes.NOTES)
+    desk = _desk(ctx, scope, record, notes.NOTES)
+    drafts = {desk.named("note", draft.period): draft for draft in write.notes}
+    documents = await documents_at(ctx.store, scope.space, drafts)
+    for ref, draft in drafts.items():
+        await _note(ctx, desk, ref, draft, documents.get(ref))
+    return desk.planned()
 
 
 async def plan_drawn_notes(
@@ -157,14 +142,12 @@ async def plan_drawn_notes(
     A note that was drawn before is drawn again from what it cites and what was said.
     One that a caller wrote or hid stays.
     """
-    desk = _desk(ctx, scope, record)
+    desk = _desk(ctx, scope, record, notes.NOTES)
     for draft in write.notes:
-        ref, month_ref = (
-            Ref(notes.NOTES, desk.keyed("note", period)) for period in (draft.period, due.month_of(draft.period))
-        )
+        ref, month_ref = (desk.named("note", period) for period in (draft.period, due.month_of(draft.period)))
         document, month = await ctx.store.get(scope.space, (ref, month_ref))
         if document is None:
-            _note(desk, ref, draft, None)
+            await _note(ctx, desk, ref, draft, None)
             continue
         known = notes.DailyNote.from_bytes(document.body)
         is_hidden = known.forgotten_at is not None and not due.is_rolled_up(
@@ -174,92 +157,53 @@ async def plan_drawn_notes(
             continue
         again = daily_notes.drawn_again(known, (*await _cited(ctx, scope, known), *said))
         if again is not None:
-            _note(desk, ref, again, document)
-            before = Resting(DerivedMemoryPlane.ARCHIVE_EVIDENCE, known.id, known.citations)
-            await unlink_left(ctx, scope.space, record, desk.changes, before, after=again.citations)
-    return desk.planned(notes.NOTES)
+            await _note(ctx, desk, ref, again, document)
+    return desk.planned()
 
 
 async def _cited(
     ctx: OperationContext, scope: Scope, note: notes.DailyNote
 ) -> Sequence[tuple[TurnId, transcript.Turn]]:
     """Return the turns that a note cites and that are still there."""
-    cited = dict.fromkeys(found[0] for citation in note.citations if (found := cited_turn(citation)) is not None)
-    documents = await ctx.store.get(scope.space, tuple(Ref(transcript.TURNS, turn) for turn in cited))
-    return [
-        (TurnId(document.ref.key), transcript.Turn.from_bytes(document.body))
-        for document in documents
-        if document is not None
-    ]
+    refs = [Ref(transcript.TURNS, found[0]) for name in note.citations if (found := cited_turn(name)) is not None]
+    turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
+    return [(TurnId(ref.key), turn) for ref, turn in turns.items()]
 
 
-def _note(desk: _Desk, ref: Ref, draft: NoteDraft, document: Document | None) -> None:
+async def _note(ctx: OperationContext, desk: _Desk, ref: Ref, draft: NoteDraft, document: Document | None) -> None:
     try:
         began = instant(draft.period if len(draft.period) > len("2026-08") else f"{draft.period}-01")
     except InvalidInput:
-        desk.refuse(notes.NOTES, NO_SUCH_DAY, name=draft.period)
+        desk.refuse(draft, NO_SUCH_DAY)
         return
     if similarity.is_blank(draft.text):
-        desk.refuse(notes.NOTES, BLANK, name=draft.period)
+        desk.refuse(draft, BLANK)
         return
-    channel, conversation = desk.scope.conversation_key
-    known = notes.DailyNote.from_bytes(document.body) if document is not None else None
-    note = notes.DailyNote(
-        id=notes.NoteId(id_of(ref)),
-        period=draft.period,
-        text=draft.text,
-        citations=draft.citations,
-        channel=channel,
-        conversation=conversation,
-        observed_at=began,
-        recorded_at=known.recorded_at if known is not None else desk.now,
-        updated_at=desk.now,
-    )
-    same = known is not None and known.model_copy(update={"updated_at": desk.now}) == note
-    desk.keep(ref, note, _revision(document), _outcome(document, same=same), name=draft.period)
+    known, revision = None, 0
+    if document is not None:
+        known, revision = notes.DailyNote.from_bytes(document.body), document.revision
+    recorded_at = known.recorded_at if known is not None else desk.now
+    desk.keep(ref, draft, known, revision, kind=notes.DailyNote, observed_at=began, recorded_at=recorded_at)
+    if known is not None:
+        before = Resting(DerivedMemoryPlane.ARCHIVE_EVIDENCE, known.id, known.citations)
+        await unlink_left(ctx, desk.scope.space, desk.record, desk.changes, before, after=draft.citations)
 
 
 async def plan_garden(ctx: OperationContext, scope: Scope, write: GardenWrite, record: SpaceRecord, /) -> Planned:
     """Return what writing these private documents now would change; beyond sixteen names none is taken in."""
-    desk = _desk(ctx, scope, record)
+    desk = _desk(ctx, scope, record, garden.GARDEN)
     found = await ctx.store.scan(scope.space, garden.GARDEN, prefix=f"{desk.tag}.", limit=limits.GARDEN_DOCUMENTS + 1)
-    held = {document.ref: document for document in found}
+    held = {one.ref: (garden.GardenDocument.from_bytes(one.body), one.revision) for one in found}
     taken = set(held)
-    drafts = {draft.name: draft for draft in write.documents}
-    for draft in drafts.values():
-        ref = Ref(garden.GARDEN, desk.keyed("garden", draft.name))
+    for draft in {draft.name: draft for draft in write.documents}.values():
+        ref = desk.named("garden", draft.name)
         if similarity.is_blank(draft.text):
-            desk.refuse(garden.GARDEN, BLANK, name=draft.name)
+            desk.refuse(draft, BLANK)
         elif ref not in taken and len(taken) >= limits.GARDEN_DOCUMENTS:
-            desk.refuse(garden.GARDEN, GARDEN_FULL, name=draft.name)
+            desk.refuse(draft, GARDEN_FULL)
         else:
             taken.add(ref)
-            _plant(desk, ref, draft, held.get(ref))
-    return desk.planned(garden.GARDEN)
-
-
-def _plant(desk: _Desk, ref: Ref, draft: GardenDraft, document: Document | None) -> None:
-    channel, conversation = desk.scope.conversation_key
-    known = garden.GardenDocument.from_bytes(document.body) if document is not None else None
-    planted = garden.GardenDocument(
-        id=garden.GardenId(id_of(ref)),
-        role=draft.role,
-        name=draft.name,
-        text=draft.text,
-        channel=channel,
-        conversation=conversation,
-        created_at=known.created_at if known is not None else desk.now,
-        updated_at=desk.now,
-    )
-    same = known is not None and known.model_copy(update={"updated_at": desk.now}) == planted
-    desk.keep(ref, planted, _revision(document), _outcome(document, same=same), name=draft.name)
-
-
-def _revision(document: Document | None) -> int:
-    return document.revision if document is not None else 0
-
-
-def _outcome(document: Document | None, *, same: bool) -> Outcome:
-    if document is None:
-        return Outcome.STORED
-    return Outcome.CONFIRMED if same else Outcome.UPDATED
+            known, revision = held.get(ref, (None, 0))
+            created_at = known.created_at if known is not None else desk.now
+            desk.keep(ref, draft, known, revision, kind=garden.GardenDocument, created_at=created_at)
+    return desk.planned()

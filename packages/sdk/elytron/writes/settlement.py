@@ -9,29 +9,43 @@ from elytron.documents.change_set import Changes
 from elytron.state.space_records import opening_changes
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
+from elytron_core.model import Value
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Action, Batch, Delete, Entry, Ref
+from elytron_core.ports.store import Batch
 
-ReportT = TypeVar("ReportT")
+SettledT = TypeVar("SettledT")
+ReportT = TypeVar("ReportT", bound=Value)
 
 
 @dataclass(frozen=True, slots=True)
-class Settled(Generic[ReportT]):
-    """A report, and the changes to commit before it: none, or puts, or deletes by revision."""
+class Settled(Generic[SettledT]):
+    """A report, and the changes to commit before it, if any."""
 
-    report: ReportT
+    report: SettledT
     changes: Changes | None = None
-    deletes: dict[Ref, int] | None = None
 
 
-async def settle(
+async def settle_report(
     ctx: OperationContext,
     space: SpaceId,
     plan: Callable[[SpaceRecord], Awaitable[Settled[ReportT]]],
     /,
     *,
     takes_back: bool = False,
-) -> tuple[ReportT, int]:
+) -> ReportT:
+    """Settle `plan` as `settle` does and return its report with the journal sequence."""
+    report, sequence = await settle(ctx, space, plan, takes_back=takes_back)
+    return report.model_copy(update={"sequence": sequence})
+
+
+async def settle(
+    ctx: OperationContext,
+    space: SpaceId,
+    plan: Callable[[SpaceRecord], Awaitable[Settled[SettledT]]],
+    /,
+    *,
+    takes_back: bool = False,
+) -> tuple[SettledT, int]:
     """Plan and commit until no other commit interferes; return report and journal sequence (0: nothing to commit).
 
     With `takes_back`, a store that is full takes it too (see `Batch`).
@@ -42,8 +56,7 @@ async def settle(
             record, is_new = await ctx.spaces.found_or_new(space)
             settled = await plan(record)
             made = settled.changes or Changes(record)
-            deletes = tuple(Delete(ref, revision) for ref, revision in (settled.deletes or {}).items())
-            changed = (*deletes, *made.deletes, *made.puts)
+            changed = (*made.deletes, *made.puts)
             if not changed:
                 return settled.report, 0
             # A plan writes last the documents that similar plans write too: the queue, a count, a candidate.
@@ -54,9 +67,9 @@ async def settle(
             batch = Batch(
                 space=space,
                 at=ctx.clock.now(),
-                entries=(*opened, *made.entries, *(Entry(Action.DELETE, delete.ref) for delete in deletes)),
+                entries=(*opened, *made.entries),
                 puts=(*opening, *made.puts),
-                deletes=(*made.deletes, *deletes),
+                deletes=made.deletes,
                 requires=(*requires, *made.requires),
                 takes_back=takes_back,
             )

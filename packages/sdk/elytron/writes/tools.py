@@ -1,14 +1,10 @@
 """Feedback of a host's tools is judged, and becomes experience if accepted."""
 
-from functools import partial
-
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import id_of
-from elytron.writes.commit import Planned, commit
+from elytron.writes.commit import Planned
 from elytron_core.contracts.conversation.write import (
-    MemoryWriteReport,
-    MemoryWriteRequest,
     Outcome,
     Verdict,
     WriteDecision,
@@ -22,14 +18,11 @@ from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
 
 
-async def write_tool_feedback(
-    ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: AgentToolUsageFeedbackWrite, /
-) -> MemoryWriteReport:
-    """Judge the feedback and commit what it teaches: counts and short words, never a result."""
-    return await commit(ctx, scope.space, request, partial(_plan, ctx, scope, write.feedback))
-
-
-async def _plan(ctx: OperationContext, scope: Scope, feedback: AgentToolUsageFeedback, record: SpaceRecord) -> Planned:
+async def plan_tool_feedback(
+    ctx: OperationContext, scope: Scope, write: AgentToolUsageFeedbackWrite, record: SpaceRecord, /
+) -> Planned:
+    """Judge the feedback and return what it teaches: counts and short words, never a result."""
+    feedback = write.feedback
     registry_ref = Ref(REGISTRIES, record.registry_tag(feedback.registry_ref.registry_id))
     experience_ref = _experience_ref(record, feedback)
     registry, known = await ctx.store.get(scope.space, (registry_ref, experience_ref))

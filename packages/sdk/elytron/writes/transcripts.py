@@ -3,18 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from typing import NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.memories.chat_aliases import put_alias, read_alias
 from elytron.state.conversation_heads import GrownHead
-from elytron.writes.commit import Planned, commit
+from elytron.writes.commit import Planned
 from elytron_core.clock import Instant
 from elytron_core.contracts.conversation.write import (
-    MemoryWriteReport,
-    MemoryWriteRequest,
     Outcome,
     TranscriptWrite,
     TurnDraft,
@@ -63,11 +60,11 @@ class ChangedTurn(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
-    """Requests of a write beside storing its turns."""
+class TurnRules:
+    """Requests of a write of turns. With `sequence`, its first new turn must become that one of its conversation."""
 
-    changed: ChangedTurn
-    sequence: int | None
+    changed: ChangedTurn = ChangedTurn.REFUSE
+    sequence: int | None = None
 
 
 class _Name(NamedTuple):
@@ -90,28 +87,14 @@ class _Retried:
     """The keys of the attributes that it has already."""
 
 
-async def write_turns(
-    ctx: OperationContext,
-    scope: Scope,
-    request: MemoryWriteRequest,
-    write: TranscriptWrite,
-    /,
-    *,
-    changed: ChangedTurn = ChangedTurn.REFUSE,
-    sequence: int | None = None,
-) -> MemoryWriteReport:
-    """Commit the turns of `write` behind what their conversation holds, all or none.
+async def plan_turns(
+    ctx: OperationContext, scope: Scope, write: TranscriptWrite, rules: TurnRules, record: SpaceRecord, /
+) -> Planned:
+    """Return the batch that puts the turns of `write` behind what their conversation holds.
 
     A turn whose host id is already there with the same content is a duplicate; one that was not delivered at first is
-    completed by its delivery; with other content, it is a TurnConflict or left as it was, as `changed` says. With
-    `sequence`, the first new turn must become that one of its conversation.
+    completed by its delivery; with other content, it is a TurnConflict or left as it was, as `rules` say.
     """
-    return await commit(ctx, scope.space, request, partial(_plan, ctx, scope, write, _Rules(changed, sequence)))
-
-
-async def _plan(
-    ctx: OperationContext, scope: Scope, write: TranscriptWrite, rules: _Rules, record: SpaceRecord
-) -> Planned:
     key = scope.conversation_key
     tag = record.conversation_tag(key)
     names = _names(record, key, write)

@@ -1,6 +1,7 @@
 """Embed and switch_model: keep the vectors of a space complete, or make them again by another model."""
 
 from elytron.context import OperationContext
+from elytron.documents.stored_values import value_at
 from elytron.embedding.embed_pass import Progress, choice_of, commit, drop_others, embed_some
 from elytron.indexing.vector_places import CHOICE
 from elytron.state.space_records import REF
@@ -76,15 +77,15 @@ def _outcome(progress: Progress, failed: str) -> EmbeddingOutcome:
 async def _cut_over(ctx: OperationContext, space: SpaceId, record: SpaceRecord, embedder: Embedder) -> bool:
     """Make recall compare the vectors of `embedder` alone, in one commit; say whether it did not before."""
     tag = record.model_tag(embedder.info.model)
-    (document,) = await ctx.store.get(space, (CHOICE,))
-    if document is not None and EmbeddingChoice.from_bytes(document.body).tag == tag:
+    before, revision = await value_at(ctx.store, space, CHOICE, EmbeddingChoice)
+    if before is not None and before.tag == tag:
         return False
     choice = choice_of(ctx, embedder, tag)
     body = choice.to_bytes()
     await commit(
         ctx,
         space,
-        puts=(Put(CHOICE, body, document.revision if document is not None else 0),),
+        puts=(Put(CHOICE, body, revision),),
         entries=(Entry(Action.OPERATOR, CHOICE, record.digest(body)),),
         requires=(Require(REF, 1),),
         written={CHOICE: choice},
@@ -102,14 +103,14 @@ async def _told(
     outcome: EmbeddingOutcome,
     reason: str = "",
 ) -> MemoryEmbedReport:
-    (document,) = await ctx.store.get(space, (CHOICE,))
+    choice, _ = await value_at(ctx.store, space, CHOICE, EmbeddingChoice)
     index = await ctx.folds.current(space)
     tag = record.model_tag(embedder.info.model) if embedder is not None else index.compared
     return MemoryEmbedReport(
         space=space,
         outcome=outcome,
         model=embedder.info.model if embedder is not None else None,
-        compared=EmbeddingChoice.from_bytes(document.body).model if document is not None else None,
+        compared=choice.model if choice is not None else None,
         embedded=progress.embedded,
         reused=progress.reused,
         refused=progress.refused,

@@ -1,4 +1,4 @@
-"""The queue of what was put off: looked at, tried again, given up."""
+"""The queue of deferred jobs: read, retried, cancelled; and the journal, compacted."""
 
 from elytron.context import OperationContext
 from elytron.jobs.model_calls import spent_on
@@ -72,7 +72,7 @@ async def _moved(ctx: OperationContext, space: SpaceId, name: str, step: Step) -
 
 
 async def compact_journal(ctx: OperationContext, request: JournalCompactRequest, /) -> JournalCompactReport:
-    """Leave one entry for each run that tells of nothing. Raises Conflict where somebody compacts it meanwhile."""
+    """Leave one journal entry for each run without content. Raises Conflict if another call compacts it meanwhile."""
     space = ctx.scope_of(request).space
     removed = await compact(ctx.store, space)
     record = await ctx.spaces.find(space)

@@ -11,7 +11,7 @@ from elytron.documents.planes import is_private_candidate
 from elytron.memories.audit_trail import event_of, note
 from elytron.memories.provenance_links import Resting, link_written, unlink_left
 from elytron.writes.candidates import admit
-from elytron.writes.settlement import Settled, settle
+from elytron.writes.settlement import Settled, settle_report
 from elytron_core import limits
 from elytron_core.contracts.conversation.candidates import (
     CandidateListReport,
@@ -98,8 +98,7 @@ async def resolve_candidate(ctx: OperationContext, request: CandidateResolveRequ
         )
         return Settled(done, None if request.dry_run else changes)
 
-    report, sequence = await settle(ctx, scope.space, plan)
-    return report.model_copy(update={"sequence": sequence})
+    return await settle_report(ctx, scope.space, plan)
 
 
 async def merge_facts(ctx: OperationContext, request: MemoryMergeRequest, /) -> MemoryMergeReport:
@@ -128,8 +127,7 @@ async def merge_facts(ctx: OperationContext, request: MemoryMergeRequest, /) -> 
 
     if await ctx.spaces.find(scope.space) is None and not request.undo:
         return MemoryMergeReport(space=scope.space, pairs=(), changed=False, dry_run=request.dry_run)
-    report, sequence = await settle(ctx, scope.space, plan)
-    return report.model_copy(update={"sequence": sequence})
+    return await settle_report(ctx, scope.space, plan)
 
 
 async def _candidate(ctx: OperationContext, scope: Scope, name: str) -> tuple[Candidate, int, Ref]:

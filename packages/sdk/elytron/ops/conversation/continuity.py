@@ -1,6 +1,7 @@
 """State of a conversation, and its transfer to another conversation or another memory."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from elytron.admission.scrubber import scrub_value
 from elytron.context import OperationContext
@@ -12,7 +13,7 @@ from elytron.writes.capsules import plan_capsules
 from elytron.writes.commit import Planned
 from elytron.writes.conversation_planes import plan_execution, plan_summary
 from elytron.writes.knowledge.facts import draft_of, plan_facts
-from elytron.writes.settlement import Settled, settle
+from elytron.writes.settlement import Settled, settle_report
 from elytron_core import limits
 from elytron_core.contracts.conversation.continuity import (
     ContinuityExportReport,
@@ -41,7 +42,8 @@ from elytron_core.contracts.planes import (
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import ConversationTag
 from elytron_core.planes.conversation import continuity, execution, summaries, transcript
-from elytron_core.planes.knowledge import long_term, notes
+from elytron_core.planes.knowledge import long_term
+from elytron_core.planes.knowledge.notes import NOTES, DailyNote
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission import rules
 from elytron_core.policy.continuity import capsules as capsule_policy
@@ -137,20 +139,19 @@ async def import_continuity(ctx: OperationContext, request: ContinuityImportRequ
         )
         return Settled(report, changes if report.changed else None)
 
-    report, sequence = await settle(ctx, scope.space, plan)
-    return report.model_copy(update={"sequence": sequence})
+    return await settle_report(ctx, scope.space, plan)
 
 
+@dataclass(slots=True)
 class _Kept:
     """Documents of continuity of a space and one of its conversations."""
 
-    def __init__(self) -> None:
-        self.state: execution.ExecutionState | None = None
-        self.summary: summaries.SessionSummary | None = None
-        self.capsules: list[continuity.ContinuityCapsule] = []
-        self.notes: tuple[notes.DailyNote, ...] = ()
-        self.facts: list[long_term.Fact] = []
-        self.messages = 0
+    state: execution.ExecutionState | None = None
+    summary: summaries.SessionSummary | None = None
+    capsules: Sequence[continuity.ContinuityCapsule] = ()
+    notes: tuple[DailyNote, ...] = ()
+    facts: Sequence[long_term.Fact] = ()
+    messages: int = 0
 
 
 async def _meant_and_kept(ctx: OperationContext, scope: Scope) -> tuple[Scope, _Kept]:
@@ -181,8 +182,8 @@ async def _kept(ctx: OperationContext, scope: Scope) -> _Kept:
     prefix = f"{tag}."
     held = await ctx.store.scan(scope.space, continuity.CAPSULES, prefix=prefix, limit=limits.CAPSULES_PER_SPACE)
     kept.capsules = [continuity.ContinuityCapsule.from_bytes(document.body) for document in held]
-    written = await ctx.store.scan(scope.space, notes.NOTES, prefix=prefix, limit=limits.SCAN_MAX)
-    told_notes = [notes.DailyNote.from_bytes(document.body) for document in written]
+    written = await ctx.store.scan(scope.space, NOTES, prefix=prefix, limit=limits.SCAN_MAX)
+    told_notes = [DailyNote.from_bytes(document.body) for document in written]
     told_notes.sort(key=lambda note: note.period, reverse=True)
     kept.notes = tuple(note for note in told_notes if note.forgotten_at is None)[:NOTES_SHOWN]
     facts = await ctx.store.scan(scope.space, long_term.FACTS, limit=limits.SCAN_MAX, descending=True)
@@ -234,37 +235,28 @@ async def _taken(
     own = await _kept(ctx, scope)
     here = [fact for fact in own.facts if fact.is_current and fact.counts_in(scope.conversation_key)]
     facts = _news(layers.facts[: snapshots.facts_limit(mode)], here)
-    decisions: list[LayerDecision] = []
-    left = len(layers.facts) - len(facts)
+    planned = None
     if facts:
         write = await with_founded_citations(ctx, scope.space, LongTermExtraction(facts=facts))
         planned = await plan_facts(ctx, scope, write, record)
-        decisions.append(_joined(Layer.FACTS, planned, changes, left=left))
-    else:
-        decisions.append(_one(Layer.FACTS, None, changes, is_there=bool(layers.facts), left=left))
+    decisions = [_decided(Layer.FACTS, planned, changes, offered=len(layers.facts), news=len(facts))]
     if mode is SnapshotMode.BOOTSTRAP:
         left_out = (Layer.EXECUTION, Layer.SUMMARY, Layer.CAPSULES)
         return [*decisions, *(LayerDecision(layer=layer, outcome=LayerOutcome.NOT_INCLUDED) for layer in left_out)]
-    state_is_newer = own.state is None or (layers.state_at or 0) > own.state.updated_at
     planned = None
-    if layers.state is not None and state_is_newer:
+    if layers.state is not None and (own.state is None or (layers.state_at or 0) > own.state.updated_at):
         planned = await plan_execution(ctx, scope, ExecutionWrite(state=layers.state), record)
-    decisions.append(_one(Layer.EXECUTION, planned, changes, is_there=layers.state is not None))
+    decisions.append(_decided(Layer.EXECUTION, planned, changes, offered=int(layers.state is not None)))
     planned = None
-    summary_is_newer = own.summary is None or (layers.summary_at or 0) > own.summary.updated_at
-    if layers.summary is not None and summary_is_newer:
+    if layers.summary is not None and (own.summary is None or (layers.summary_at or 0) > own.summary.updated_at):
         planned = await plan_summary(ctx, scope, SummaryWrite(summary=layers.summary), record)
-    decisions.append(_one(Layer.SUMMARY, planned, changes, is_there=layers.summary is not None))
+    decisions.append(_decided(Layer.SUMMARY, planned, changes, offered=int(layers.summary is not None)))
     newer = _newer_capsules(layers, own.capsules)
     planned = None
     if newer:
         founded = await with_founded_citations(ctx, scope.space, CapsulesWrite(capsules=newer))
         planned = await plan_capsules(ctx, scope, founded, record)
-    left = len(layers.capsules) - len(newer)
-    if planned is not None:
-        decisions.append(_joined(Layer.CAPSULES, planned, changes, left=left))
-    else:
-        decisions.append(_one(Layer.CAPSULES, None, changes, is_there=bool(layers.capsules), left=left))
+    decisions.append(_decided(Layer.CAPSULES, planned, changes, offered=len(layers.capsules), news=len(newer)))
     return decisions
 
 
@@ -290,27 +282,21 @@ def _newer_capsules(layers: SnapshotLayers, own: Sequence[continuity.ContinuityC
     )
 
 
-def _joined(layer: Layer, planned: Planned, changes: Changes, *, left: int) -> LayerDecision:
-    changes.join(planned.changes)
-    taken = sum(decision.outcome in TAKEN for decision in planned.decisions)
-    left += sum(decision.outcome not in TAKEN | {Outcome.DELETED} for decision in planned.decisions)
-    reasons = dict.fromkeys(decision.reason for decision in planned.decisions if decision.reason)
-    if not taken:
-        return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=left, reason=_told(reasons))
-    outcome = LayerOutcome.PARTLY if left else LayerOutcome.TAKEN
-    return LayerDecision(layer=layer, outcome=outcome, taken=taken, left=left, reason="; ".join(reasons))
-
-
-def _told(reasons: dict[str, None]) -> str:
-    return "; ".join(reasons) or OWN_IS_NEWER
-
-
-def _one(layer: Layer, planned: Planned | None, changes: Changes, *, is_there: bool, left: int = 1) -> LayerDecision:
-    if not is_there:
+def _decided(layer: Layer, planned: Planned | None, changes: Changes, *, offered: int, news: int = 1) -> LayerDecision:
+    """Take `planned`, made of the `news` of what is `offered`, into `changes`; return what became of the layer."""
+    if not offered:
         return LayerDecision(layer=layer, outcome=LayerOutcome.NOT_INCLUDED)
     if planned is None:
-        return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=left, reason=OWN_IS_NEWER)
-    return _joined(layer, planned, changes, left=0)
+        return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=offered, reason=OWN_IS_NEWER)
+    changes.join(planned.changes)
+    taken = sum(decision.outcome in TAKEN for decision in planned.decisions)
+    refused = sum(decision.outcome not in TAKEN | {Outcome.DELETED} for decision in planned.decisions)
+    left = offered - news + refused
+    reason = "; ".join(dict.fromkeys(decision.reason for decision in planned.decisions if decision.reason))
+    if not taken:
+        return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=left, reason=reason or OWN_IS_NEWER)
+    outcome = LayerOutcome.PARTLY if left else LayerOutcome.TAKEN
+    return LayerDecision(layer=layer, outcome=outcome, taken=taken, left=left, reason=reason)
 
 
 def _capsule_draft(capsule: continuity.ContinuityCapsule) -> CapsuleDraft:

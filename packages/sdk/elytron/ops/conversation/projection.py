@@ -9,7 +9,6 @@ from elytron.context import OperationContext
 from elytron.memories.chat_aliases import meant, with_last
 from elytron.profile_limits import rendered_chars
 from elytron.projection.hints import hint_of_skill, hint_of_tool, hints_beside
-from elytron.projection.instructions import wishes_of
 from elytron.projection.standing_items import (
     Private,
     Work,
@@ -19,6 +18,7 @@ from elytron.projection.standing_items import (
     standing_skills,
     work_of,
 )
+from elytron.projection.standing_wishes import wishes_of
 from elytron.recall.filters import message_passes, wants
 from elytron.recall.retrieval import Gathered, gather
 from elytron.state.space_records import REF

@@ -1,12 +1,15 @@
 """The transcript: governed commits, views, the life of raw text, repair."""
 
+from functools import partial
+
 from elytron.admission.texts import admitting
 from elytron.context import OperationContext
 from elytron.memories.chat_aliases import home
-from elytron.transcript.lifecycle import turn_lives
 from elytron.transcript.link_check import inspect_links
 from elytron.transcript.page import read_page
-from elytron.writes.transcripts import write_turns
+from elytron.writes.commit import commit
+from elytron.writes.transcript_lifecycle import turn_lives
+from elytron.writes.transcripts import TurnRules, plan_turns
 from elytron_core.contracts.conversation.transcript import (
     MemoryTranscriptCommitReport,
     MemoryTranscriptCommitRequest,
@@ -32,13 +35,11 @@ async def commit_transcript(
     """Commit one turn as evidence. Raises TurnConflict, Conflict where it would not be the turn that it must become."""
     scope = await home(ctx, ctx.scope_of(request))
     write = TranscriptWrite(turns=(request.delta.draft(),), title=request.title)
-    written = await write_turns(
-        ctx,
-        scope,
-        MemoryWriteRequest(scope=scope, write=write, idempotency_key=request.idempotency_key, dry_run=request.dry_run),
-        write,
-        sequence=request.delta.sequence,
+    asked = MemoryWriteRequest(
+        scope=scope, write=write, idempotency_key=request.idempotency_key, dry_run=request.dry_run
     )
+    plan = partial(plan_turns, ctx, scope, write, TurnRules(sequence=request.delta.sequence))
+    written = await commit(ctx, scope.space, asked, plan)
     (decision,) = written.decisions
     if decision.id is not None and not request.dry_run:
         ctx.last_conversations.note(scope)
@@ -66,31 +67,14 @@ async def replay_transcript(
     ctx: OperationContext, request: MemoryTranscriptReplayRequest, /
 ) -> MemoryTranscriptReplayReport:
     """Return a page of a conversation as one view may see it. Raises InvalidInput for a cursor that no report gave."""
-    page = await read_page(ctx, ctx.scope_of(request), request.view, limit=request.limit, cursor=request.cursor)
-    return MemoryTranscriptReplayReport(
-        slice=page.slice,
-        alias=page.alias,
-        next_cursor=page.next_cursor,
-        has_more=page.next_cursor is not None,
-        profile_budget_applied=page.is_bounded,
-        clipped=page.clipped,
-    )
+    return await read_page(ctx, request, request.view, MemoryTranscriptReplayReport)
 
 
 async def export_transcript(
     ctx: OperationContext, request: MemoryTranscriptExportRequest, /
 ) -> MemoryTranscriptExportReport:
     """Return a page of a conversation as it may leave the house. Raises InvalidInput as a replay does."""
-    view = TranscriptReplayView.EXPORT
-    page = await read_page(ctx, ctx.scope_of(request), view, limit=request.limit, cursor=request.cursor)
-    return MemoryTranscriptExportReport(
-        slice=page.slice,
-        alias=page.alias,
-        next_cursor=page.next_cursor,
-        has_more=page.next_cursor is not None,
-        profile_budget_applied=page.is_bounded,
-        clipped=page.clipped,
-    )
+    return await read_page(ctx, request, TranscriptReplayView.EXPORT, MemoryTranscriptExportReport)
 
 
 @admitting

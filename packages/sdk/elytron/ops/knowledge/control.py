@@ -11,12 +11,10 @@ from elytron.documents.plane_documents import KeptMemory, hidden, touched
 from elytron.erasure.origins import erase_origin
 from elytron.erasure.removal import erase_memories, erase_space
 from elytron.memories.audit_trail import event_of, note
-from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_all, plane_of, stored_at
+from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_all, stored_at
 from elytron.memories.tombstones import bury, exhume
-from elytron.state.conflict_retry import Race
-from elytron.state.space_records import opening_changes
 from elytron.writes.knowledge.fact_changes import plan_change
-from elytron.writes.settlement import settle
+from elytron.writes.settlement import Settled, settle_report
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.control import (
     ControlDecision,
@@ -28,14 +26,14 @@ from elytron_core.contracts.knowledge.control import (
 )
 from elytron_core.contracts.knowledge.facts import FactAction, FactChangeRequest
 from elytron_core.contracts.knowledge.recall import Plane
-from elytron_core.errors import Conflict, InvalidInput, ScopeMissing
+from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.model import Value
 from elytron_core.planes.admin.audit import AuditAction, AuditEvent
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission.fact_control import SLOT_TAKEN, require_fields
-from elytron_core.ports.store import Action, Batch, Ref
+from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
 
 
@@ -55,10 +53,9 @@ async def retire(ctx: OperationContext, request: MemoryForgetRequest, /) -> Memo
 
 async def _forget(ctx: OperationContext, request: MemoryForgetRequest, *, buries: bool) -> MemoryControlReport:
     scope = ctx.scope_of(request)
-    race = Race()
-    while True:
+
+    async def plan(record: SpaceRecord) -> Settled[MemoryControlReport]:
         found = await find_all(ctx, scope, request.ids)
-        record = await ctx.spaces.find(scope.space)
         now = ctx.clock.now()
         changed: dict[Ref, tuple[Value, int]] = {}
         taken = await _taken(ctx, scope, record, found.values()) if request.undo else frozenset[Ref]()
@@ -68,8 +65,9 @@ async def _forget(ctx: OperationContext, request: MemoryForgetRequest, *, buries
             else _unchanged(memory_id, memory, SLOT_TAKEN)
             for memory_id, memory in found.items()
         ]
-        if record is None or request.dry_run or not changed:
-            return _report(scope, decisions, dry_run=request.dry_run)
+        report = _report(scope, decisions, dry_run=request.dry_run)
+        if not report.changed:
+            return Settled(report)
         changes = Changes(record)
         action = Action.OPERATOR if request.undo else Action.DELETE
         for ref, (value, revision) in changed.items():
@@ -80,11 +78,9 @@ async def _forget(ctx: OperationContext, request: MemoryForgetRequest, *, buries
         elif buries:
             await bury(ctx, scope.space, record, changes, facts, at=now)
         await note(ctx, scope.space, record, changes, _events(ctx, request, decisions, found, now))
-        try:
-            return _report(scope, decisions, sequence=await _commit(ctx, scope, record, changes, undo=request.undo))
-        except Conflict as conflict:
-            ctx.spaces.forget(scope.space)
-            await race.lost(conflict)
+        return Settled(report, changes)
+
+    return await settle_report(ctx, scope.space, plan, takes_back=not request.undo)
 
 
 @admitting
@@ -104,9 +100,9 @@ async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> Me
     )
     require_fields(asked)
     plan = partial(plan_change, ctx, scope, scope.conversation_key, asked)
-    change, sequence = await settle(ctx, scope.space, plan)
+    change = await settle_report(ctx, scope.space, plan)
     decision = ControlDecision(id=request.id, outcome=change.outcome, plane=Plane.LONG_TERM, new_id=change.new_id)
-    return _report(scope, [decision], sequence=sequence, dry_run=request.dry_run)
+    return _report(scope, [decision], sequence=change.sequence, dry_run=request.dry_run)
 
 
 @admitting
@@ -160,19 +156,19 @@ def _hide(
     if value is None:
         return _unchanged(memory_id, memory)
     changed[memory.ref] = (value, memory.revision)
-    return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=plane_of(memory))
+    return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=memory.plane)
 
 
 def _unchanged(memory_id: str, memory: Memory, reason: str | None = None) -> ControlDecision:
-    return ControlDecision(id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=plane_of(memory), reason=reason)
+    return ControlDecision(id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=memory.plane, reason=reason)
 
 
 async def _taken(
-    ctx: OperationContext, scope: Scope, record: SpaceRecord | None, memories: Iterable[Memory | None]
+    ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Iterable[Memory | None]
 ) -> frozenset[Ref]:
     """Return the forgotten facts among `memories` whose slot has another value by now."""
     forgotten = [memory for memory in memories if isinstance(memory, FactMemory) and not memory.fact.is_current]
-    if record is None or not forgotten:
+    if not forgotten:
         return frozenset()
     places = {
         memory.ref: Ref(long_term.SLOTS, record.slot_tag(memory.fact.kind, memory.fact.topic, memory.fact.home))
@@ -237,20 +233,6 @@ def _with_forgotten(memory: TurnMemory, changed: dict[Ref, tuple[Value, int]], f
     if forgotten_at is not None:
         forgotten[memory.part] = forgotten_at
     return pending.model_copy(update={"forgotten": dict(sorted(forgotten.items()))})
-
-
-async def _commit(ctx: OperationContext, scope: Scope, record: SpaceRecord, changes: Changes, *, undo: bool) -> int:
-    _, requires, _ = opening_changes(record, is_new=False)
-    batch = Batch(
-        space=scope.space,
-        at=ctx.clock.now(),
-        entries=changes.entries,
-        puts=changes.puts,
-        deletes=changes.deletes,
-        requires=requires,
-        takes_back=not undo,
-    )
-    return (await ctx.store.commit(batch)).last
 
 
 def _report(

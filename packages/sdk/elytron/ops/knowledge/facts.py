@@ -14,7 +14,7 @@ from elytron.memories.lookup import FactMemory, must_find
 from elytron.memories.tombstones import LEARNING, bury, read_learning, stones_of_topic
 from elytron.writes.knowledge.fact_changes import plan_change
 from elytron.writes.knowledge.fact_uses import uses_of
-from elytron.writes.settlement import Settled, settle
+from elytron.writes.settlement import Settled, settle_report
 from elytron_core import limits
 from elytron_core.contracts.knowledge.facts import (
     FactChangeReport,
@@ -28,7 +28,6 @@ from elytron_core.contracts.knowledge.facts import (
     LearningReport,
     LearningRequest,
 )
-from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PreconditionFailed
 from elytron_core.ids import ID
 from elytron_core.planes.admin.audit import AuditAction
@@ -88,7 +87,7 @@ async def get_fact(ctx: OperationContext, request: FactDetailRequest, /) -> Fact
     record = await ctx.spaces.find(scope.space)
     if not isinstance(memory, FactMemory):
         raise InvalidInput(field="id", problem="names no fact: get reads other memories")
-    require_disclosed(memory, Plane.LONG_TERM, include_private=request.include_private)
+    require_disclosed(memory, include_private=request.include_private)
     if record is None:
         raise NotFound(what="memory", name=request.id)
     used = (await uses_of(ctx, scope.space, (memory.fact.id,))).get(memory.fact.id)
@@ -104,8 +103,7 @@ async def change_fact(ctx: OperationContext, request: FactChangeRequest, /) -> F
     conversation = await meant(ctx, scope)
     if request.reach is long_term.Reach.CHAT and not conversation.is_trusted:
         raise InvalidInput(field="scope", problem="names a chat that stands for no conversation: name the conversation")
-    report, sequence = await settle(ctx, scope.space, partial(plan_change, ctx, scope, conversation.key, request))
-    return report.model_copy(update={"sequence": sequence})
+    return await settle_report(ctx, scope.space, partial(plan_change, ctx, scope, conversation.key, request))
 
 
 @admitting
@@ -119,8 +117,7 @@ async def forget_facts(ctx: OperationContext, request: FactForgetRequest, /) -> 
     if await ctx.spaces.find(scope.space) is None:
         return FactForgetReport(space=scope.space, items=(), changed=False, dry_run=request.dry_run)
     plan = partial(_plan_forgetting, ctx, scope, request)
-    report, sequence = await settle(ctx, scope.space, plan, takes_back=True)
-    return report.model_copy(update={"sequence": sequence})
+    return await settle_report(ctx, scope.space, plan, takes_back=True)
 
 
 @admitting
@@ -131,8 +128,7 @@ async def set_learning(ctx: OperationContext, request: LearningRequest, /) -> Le
         raise InvalidInput(field="topic", problem=f"is missing for {request.action.value!r}: name one")
     if request.topic is not None and not similarity.normalise(request.topic):
         raise InvalidInput(field="topic", problem="has no word: name one")
-    report, sequence = await settle(ctx, scope.space, partial(_plan_learning, ctx, scope, request))
-    return report.model_copy(update={"sequence": sequence})
+    return await settle_report(ctx, scope.space, partial(_plan_learning, ctx, scope, request))
 
 
 async def _plan_forgetting(

@@ -7,10 +7,11 @@ from elytron.admission.texts import admitting
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import id_of, place_of
+from elytron.documents.stored_values import value_at, values_at
 from elytron.memories.audit_trail import event_of, note
 from elytron.memories.records import is_disclosed, item_of, record_ref, records_below
 from elytron.recall.retrieval import gather
-from elytron.writes.settlement import Settled, settle
+from elytron.writes.settlement import Settled, settle_report
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import Plane, RecallFilters
@@ -36,7 +37,7 @@ from elytron_core.planes.knowledge.records import Record
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission import record_versions
 from elytron_core.policy.query import metadata_conditions
-from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
@@ -57,8 +58,8 @@ async def put_record(ctx: OperationContext, request: RecordPutRequest, /) -> Rec
 
     async def plan(space: SpaceRecord) -> Settled[RecordPutReport]:
         now = ctx.clock.now()
-        ref, document = await _stored(ctx, scope, space, request.namespace, request.key)
-        known = Record.from_bytes(document.body) if document is not None else None
+        ref = record_ref(space, request.namespace, request.key)
+        known, revision = await value_at(ctx.store, scope.space, ref, Record)
         _require_version(known, request.expected_version, now)
         made = record_versions.put(
             known,
@@ -72,7 +73,7 @@ async def put_record(ctx: OperationContext, request: RecordPutRequest, /) -> Rec
         )
         changes = Changes(space)
         if made is not known:
-            changes.put(ref, made, expects=document.revision if document is not None else 0, action=Action.WRITE)
+            changes.put(ref, made, expects=revision, action=Action.WRITE)
         report = RecordPutReport(
             space=scope.space,
             record=item_of(ref, made),
@@ -81,8 +82,7 @@ async def put_record(ctx: OperationContext, request: RecordPutRequest, /) -> Rec
         )
         return Settled(report, None if request.dry_run else changes)
 
-    report, sequence = await settle(ctx, scope.space, plan)
-    return report.model_copy(update={"sequence": sequence})
+    return await settle_report(ctx, scope.space, plan)
 
 
 async def get_record(ctx: OperationContext, request: RecordGetRequest, /) -> RecordGetReport:
@@ -101,24 +101,23 @@ async def delete_record(ctx: OperationContext, request: RecordDeleteRequest, /) 
 
     async def plan(space: SpaceRecord) -> Settled[RecordDeleteReport]:
         now = ctx.clock.now()
-        ref, document = await _stored(ctx, scope, space, request.namespace, request.key)
-        known = Record.from_bytes(document.body) if document is not None else None
+        ref = record_ref(space, request.namespace, request.key)
+        known, revision = await value_at(ctx.store, scope.space, ref, Record)
         _require_version(known, request.expected_version, now)
         report = RecordDeleteReport(space=scope.space, id=id_of(ref), changed=False, dry_run=request.dry_run)
-        if document is None or known is None or not known.is_alive(now):
+        if known is None or not known.is_alive(now):
             return Settled(report)
         gone = record_versions.deleted(known, at=now)
         report = report.model_copy(update={"changed": not request.dry_run, "version": gone.version})
         if request.dry_run:
             return Settled(report)
         changes = Changes(space)
-        changes.put(ref, gone, expects=document.revision, action=Action.DELETE)
+        changes.put(ref, gone, expects=revision, action=Action.DELETE)
         event = event_of(ctx, AuditAction.DELETED, at=now, reason=request.reason)
         await note(ctx, scope.space, space, changes, {ref: [event]})
         return Settled(report, changes)
 
-    report, sequence = await settle(ctx, scope.space, plan, takes_back=True)
-    return report.model_copy(update={"sequence": sequence})
+    return await settle_report(ctx, scope.space, plan, takes_back=True)
 
 
 async def search_records(ctx: OperationContext, request: RecordSearchRequest, /) -> RecordSearchReport:
@@ -156,27 +155,18 @@ async def record_history(ctx: OperationContext, request: RecordHistoryRequest, /
     return RecordHistoryReport(space=scope.space, id=id_of(ref), versions=record_versions.history(record))
 
 
-async def _stored(
-    ctx: OperationContext, scope: Scope, space: SpaceRecord, namespace: tuple[str, ...], key: str
-) -> tuple[Ref, Document | None]:
-    ref = record_ref(space, namespace, key)
-    (document,) = await ctx.store.get(scope.space, (ref,))
-    return ref, document
-
-
 async def _must_find(
     ctx: OperationContext, scope: Scope, request: RecordGetRequest | RecordHistoryRequest
 ) -> tuple[Ref, Record]:
     """Return the record of this name, a deleted one too. Raises NotFound, InvalidInput for a private one."""
     space = await ctx.spaces.find(scope.space)
     if space is not None:
-        ref, document = await _stored(ctx, scope, space, request.namespace, request.key)
-        if document is not None:
-            record = Record.from_bytes(document.body)
-            if not record.is_expired(ctx.clock.now()):
-                if not is_disclosed(record, include_private=request.include_private):
-                    raise InvalidInput(field="key", problem=_PRIVATE)
-                return ref, record
+        ref = record_ref(space, request.namespace, request.key)
+        record, _ = await value_at(ctx.store, scope.space, ref, Record)
+        if record is not None and not record.is_expired(ctx.clock.now()):
+            if not is_disclosed(record, include_private=request.include_private):
+                raise InvalidInput(field="key", problem=_PRIVATE)
+            return ref, record
     raise NotFound(what="record", name=request.key)
 
 
@@ -205,7 +195,8 @@ async def _listed(ctx: OperationContext, scope: Scope, request: RecordSearchRequ
         if len(first) >= 2 * end:
             first = sorted(first)[:end]
     page = [named.ref for named in sorted(first)[request.offset : end]]
-    return [item_of(ref, record) for ref, record in await _read(ctx, scope, page) if _passes(record, request, now)]
+    found = await values_at(ctx.store, scope.space, page, Record)
+    return [item_of(ref, record) for ref, record in found.items() if _passes(record, request, now)]
 
 
 async def _answering(ctx: OperationContext, scope: Scope, request: RecordSearchRequest) -> list[RecordItem]:
@@ -220,13 +211,9 @@ async def _answering(ctx: OperationContext, scope: Scope, request: RecordSearchR
         include_private=request.include_private,
     )
     scores = {place_of(hit.id): hit.score for hit in gathered.hits[request.offset :]}
-    found, now = await _read(ctx, scope, [ref for ref in scores if ref is not None]), ctx.clock.now()
-    return [item_of(ref, record, score=scores[ref]) for ref, record in found if _passes(record, request, now)]
-
-
-async def _read(ctx: OperationContext, scope: Scope, refs: list[Ref]) -> list[tuple[Ref, Record]]:
-    documents = await ctx.store.get(scope.space, refs) if refs else ()
-    return [(document.ref, Record.from_bytes(document.body)) for document in documents if document is not None]
+    found = await values_at(ctx.store, scope.space, [ref for ref in scores if ref is not None], Record)
+    now = ctx.clock.now()
+    return [item_of(ref, record, score=scores[ref]) for ref, record in found.items() if _passes(record, request, now)]
 
 
 def _passes(record: Record, request: RecordSearchRequest, now: Instant) -> bool:

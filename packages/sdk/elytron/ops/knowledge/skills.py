@@ -9,7 +9,7 @@ from elytron.memories.audit_trail import event_of, note
 from elytron.memories.provenance_links import links_of_skills
 from elytron.memories.skills import SkillShelf, shelf_of, whole_shelf
 from elytron.writes.knowledge.skill_reuse import record_reuse
-from elytron.writes.settlement import Settled, settle
+from elytron.writes.settlement import Settled, settle_report
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.skills import (
@@ -154,10 +154,11 @@ async def delete_runtime_skill(
         changes = Changes(record)
         done = event_of(ctx, AuditAction.DELETED, at=ctx.clock.now(), reason=request.reason)
         await note(ctx, scope.space, record, changes, {shelf.ref(skill): (done,)})
-        return Settled(report, changes, deletes={shelf.ref(skill): shelf.revision(skill), **links})
+        for ref, revision in {shelf.ref(skill): shelf.revision(skill), **links}.items():
+            changes.delete(ref, expects=revision)
+        return Settled(report, changes)
 
-    report, sequence = await settle(ctx, scope.space, plan, takes_back=True)
-    return report.model_copy(update={"sequence": sequence})
+    return await settle_report(ctx, scope.space, plan, takes_back=True)
 
 
 @admitting
@@ -194,10 +195,11 @@ async def govern_runtime_skills(
             return Settled(report)
         deletes = {shelf.ref(skill): shelf.revision(skill) for skill in governed.pruned}
         deletes |= await links_of_skills(ctx, scope.space, record, governed.pruned)
-        return Settled(report, shelf.changes, deletes)
+        for ref, revision in deletes.items():
+            shelf.changes.delete(ref, expects=revision)
+        return Settled(report, shelf.changes)
 
-    report, sequence = await settle(ctx, scope.space, plan)
-    return report.model_copy(update={"sequence": sequence})
+    return await settle_report(ctx, scope.space, plan)
 
 
 async def add_agent_skill_dir(ctx: OperationContext, request: AgentSkillDirAddRequest, /) -> AgentSkillDirectoryReport:
@@ -277,8 +279,7 @@ async def _mutate(
         )
         return Settled(report, shelf.changes)
 
-    report, sequence = await settle(ctx, scope.space, plan)
-    return report.model_copy(update={"sequence": sequence})
+    return await settle_report(ctx, scope.space, plan)
 
 
 def _reason(refused: SkillRefusal | None) -> str:

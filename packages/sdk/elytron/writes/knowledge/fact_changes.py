@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
+from elytron.documents.stored_values import documents_at, value_at
 from elytron.memories.audit_trail import event_of, note
 from elytron.memories.lookup import FactMemory, must_find
 from elytron.memories.preconditions import tag_of
 from elytron.memories.provenance_links import Resting, link, unlink_left
 from elytron.memories.tombstones import bury
 from elytron.writes.settlement import Settled
-from elytron_core import limits
 from elytron_core.contracts.knowledge.control import ControlOutcome
 from elytron_core.contracts.knowledge.facts import FactAction, FactChangeReport, FactChangeRequest
 from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed
@@ -104,15 +104,14 @@ async def _change_slot(batch: _Batch, before: Fact, after: Fact) -> None:
         )
     else:
         batch.changes.delete(_slot_ref(batch.record, before), expects=revision)
-    (there,) = await batch.ctx.store.get(batch.scope.space, (_slot_ref(batch.record, after),))
-    if there is None:
-        slot, at = Slot(kind=after.kind, topic=after.topic, facts=()), 0
-    else:
-        slot, at = Slot.from_bytes(there.body), there.revision
-        (last,) = await batch.ctx.store.get(batch.scope.space, (Ref(long_term.FACTS, slot.facts[-1]),))
-        if last is not None and Fact.from_bytes(last.body).is_current:
+    store, space = batch.ctx.store, batch.scope.space
+    slot, at = await value_at(store, space, _slot_ref(batch.record, after), Slot)
+    if slot is not None:
+        last, _ = await value_at(store, space, Ref(long_term.FACTS, slot.facts[-1]), Fact)
+        if last is not None and last.is_current:
             raise InvalidInput(field="reach", problem="has a current fact on this topic: change or forget that first")
-    moved = slot.model_copy(update={"facts": (*slot.facts, after.id)})
+    held = slot or Slot(kind=after.kind, topic=after.topic, facts=())
+    moved = held.model_copy(update={"facts": (*held.facts, after.id)})
     batch.changes.put(_slot_ref(batch.record, after), moved, expects=at, action=None)
 
 
@@ -120,11 +119,10 @@ async def _tighten(batch: _Batch, fact: Fact) -> None:
     """Add to a batch that the earlier versions of a fact are at least as private."""
     slot, _ = await _slot(batch, fact)
     earlier = [Ref(long_term.FACTS, name) for name in slot.facts if name != fact.id]
-    for start in range(0, len(earlier), limits.SCAN_MAX):
-        for document in await batch.ctx.store.get(batch.scope.space, earlier[start : start + limits.SCAN_MAX]):
-            version = tightened(Fact.from_bytes(document.body), fact.privacy) if document is not None else None
-            if document is not None and version is not None:
-                batch.changes.put(document.ref, version, expects=document.revision, action=Action.OPERATOR)
+    for ref, document in (await documents_at(batch.ctx.store, batch.scope.space, earlier)).items():
+        version = tightened(Fact.from_bytes(document.body), fact.privacy)
+        if version is not None:
+            batch.changes.put(ref, version, expects=document.revision, action=Action.OPERATOR)
 
 
 def _slot_ref(record: SpaceRecord, fact: Fact) -> Ref:
@@ -133,7 +131,7 @@ def _slot_ref(record: SpaceRecord, fact: Fact) -> Ref:
 
 async def _slot(batch: _Batch, fact: Fact) -> tuple[Slot, int]:
     """Return the slot of a fact and its revision. Raises NotFound if it was erased meanwhile."""
-    (document,) = await batch.ctx.store.get(batch.scope.space, (_slot_ref(batch.record, fact),))
-    if document is None:
+    slot, revision = await value_at(batch.ctx.store, batch.scope.space, _slot_ref(batch.record, fact), Slot)
+    if slot is None:
         raise NotFound(what="memory", name=fact.id)
-    return Slot.from_bytes(document.body), document.revision
+    return slot, revision

@@ -6,6 +6,7 @@ from functools import partial
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
+from elytron.documents.stored_values import values_at
 from elytron.writes.settlement import Settled, settle
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -29,12 +30,8 @@ def note_uses(ctx: OperationContext, space: SpaceId, hits: Iterable[RecallHit], 
 async def uses_of(ctx: OperationContext, space: SpaceId, facts: Iterable[FactId], /) -> dict[FactId, Instant]:
     """Return when each of up to a page of facts was last shown, if known."""
     asked = list(facts)
-    found = await ctx.store.get(space, [Ref(FACT_USES, fact) for fact in asked]) if asked else ()
-    kept = {
-        fact: FactUse.from_bytes(document.body).last_used_at
-        for fact, document in zip(asked, found, strict=True)
-        if document is not None
-    }
+    found = await values_at(ctx.store, space, [Ref(FACT_USES, fact) for fact in asked], FactUse)
+    kept = {FactId(ref.key): use.last_used_at for ref, use in found.items()}
     return kept | {fact: at for fact, at in ctx.fact_uses.of(space).items() if fact in asked}
 
 

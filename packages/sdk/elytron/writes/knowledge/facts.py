@@ -1,18 +1,15 @@
 """Proposed facts are judged and admitted: one current value per slot, what it replaces kept as history."""
 
-from functools import partial
-
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
+from elytron.documents.stored_values import documents_at
 from elytron.memories.provenance_links import Resting, unlink_left
 from elytron.memories.tombstones import LEARNING, Buried, read_buried, read_learning
-from elytron.writes.commit import Planned, commit
+from elytron.writes.commit import Planned
 from elytron_core.clock import Instant
 from elytron_core.contracts.conversation.write import (
     FactDraft,
     LongTermExtraction,
-    MemoryWriteReport,
-    MemoryWriteRequest,
     Outcome,
     Verdict,
     WriteDecision,
@@ -28,15 +25,8 @@ from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import ConversationKey, Scope
 
 
-async def write_facts(
-    ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: LongTermExtraction, /
-) -> MemoryWriteReport:
-    """Judge each draft in order, later ones against what earlier ones leave, and commit what was accepted."""
-    return await commit(ctx, scope.space, request, partial(plan_facts, ctx, scope, write))
-
-
 async def plan_facts(ctx: OperationContext, scope: Scope, write: LongTermExtraction, record: SpaceRecord, /) -> Planned:
-    """Return what writing these drafts now would change, and what becomes of each."""
+    """Judge each draft in order, later ones against what earlier ones leave."""
     book = _Slots(record, scope.conversation_key)
     await book.read(ctx, scope, write)
     now = ctx.clock.now()
@@ -74,16 +64,12 @@ class _Slots:
         return self._key if draft.reach is long_term.Reach.CHAT else None
 
     async def read(self, ctx: OperationContext, scope: Scope, write: LongTermExtraction, /) -> None:
-        tags = list(dict.fromkeys(map(self.tag, write.facts)))
-        slots = await ctx.store.get(scope.space, [Ref(long_term.SLOTS, tag) for tag in tags])
-        for tag, document in zip(tags, slots, strict=True):
-            if document is not None:
-                self._slots[tag] = (long_term.Slot.from_bytes(document.body), document.revision)
-        newest = [slot.facts[-1] for slot, _ in self._slots.values()]
-        documents = await ctx.store.get(scope.space, [Ref(long_term.FACTS, fact) for fact in newest])
-        for fact, document in zip(newest, documents, strict=True):
-            if document is not None:
-                self._facts[fact] = (long_term.Fact.from_bytes(document.body), document.revision)
+        slots = [Ref(long_term.SLOTS, self.tag(draft)) for draft in write.facts]
+        for ref, document in (await documents_at(ctx.store, scope.space, slots)).items():
+            self._slots[ref.key] = (long_term.Slot.from_bytes(document.body), document.revision)
+        newest = [Ref(long_term.FACTS, slot.facts[-1]) for slot, _ in self._slots.values()]
+        for ref, document in (await documents_at(ctx.store, scope.space, newest)).items():
+            self._facts[FactId(ref.key)] = (long_term.Fact.from_bytes(document.body), document.revision)
         self._stored = tuple(fact for fact, _ in self._facts.values())
         # Read before the tombstones: a change of these makes the rules another revision, and the write is judged again.
         self._learning, revision = await read_learning(ctx, scope.space)
@@ -167,7 +153,7 @@ def _fact(
     ctx: OperationContext, scope: Scope, draft: FactDraft, current: long_term.Fact | None, now: Instant
 ) -> long_term.Fact:
     observed_at = rules.observed(draft, at=now)
-    # A value that replaces another began to hold, as far as known, when it was observed.
+    # A value that replaces another is taken to hold from its observation on.
     began = draft.valid_from if draft.valid_from is not None or current is None else observed_at
     return long_term.Fact(
         id=FactId(ctx.ids.new()),

@@ -6,7 +6,7 @@ from functools import partial
 from elytron.context import OperationContext
 from elytron.memories.skills import shelf_of
 from elytron.writes.knowledge.fact_uses import note_uses
-from elytron.writes.settlement import Settled, settle
+from elytron.writes.settlement import Settled, settle, settle_report
 from elytron_core import limits
 from elytron_core.contracts.knowledge.recall import Plane, RecallHit
 from elytron_core.contracts.knowledge.skills import RuntimeSkillReuseReport
@@ -43,8 +43,7 @@ async def record_reuse(
         )
         return Settled(report, shelf.changes)
 
-    report, sequence = await settle(ctx, scope.space, plan)
-    return report.model_copy(update={"sequence": sequence})
+    return await settle_report(ctx, scope.space, plan)
 
 
 async def note_shown(ctx: OperationContext, scope: Scope, hits: Sequence[RecallHit], /) -> None:

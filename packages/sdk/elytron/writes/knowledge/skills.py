@@ -1,15 +1,11 @@
 """Written procedures become runtime skills: one per name, its newest revision recalled, duplicates merged."""
 
-from functools import partial
-
 from elytron.context import OperationContext
 from elytron.memories.skills import SkillShelf, whole_shelf
-from elytron.writes.commit import Planned, commit
+from elytron.writes.commit import Planned
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.conversation.write import (
-    MemoryWriteReport,
-    MemoryWriteRequest,
     Outcome,
     Procedural,
     RuntimeSkillWrite,
@@ -27,15 +23,8 @@ from elytron_core.scope import Scope
 OLDER = "an older observation than the one that is kept"
 
 
-async def write_skills(
-    ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: Procedural, /
-) -> MemoryWriteReport:
-    """Judge each procedure and commit what was accepted; a known name gets a revision, a duplicate is merged."""
-    return await commit(ctx, scope.space, request, partial(plan_skills, ctx, scope, write))
-
-
 async def plan_skills(ctx: OperationContext, scope: Scope, write: Procedural, record: SpaceRecord, /) -> Planned:
-    """Return what writing these procedures now would change, and what becomes of each."""
+    """Judge each procedure; a known name gets a revision, a duplicate is merged."""
     names = [procedural.full_name(item.name) for item in write.writes]
     shelf = await whole_shelf(ctx, scope.space, record, names=names)
     now = ctx.clock.now()

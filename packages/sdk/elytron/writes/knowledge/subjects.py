@@ -3,6 +3,7 @@
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import id_of
+from elytron.documents.stored_values import documents_at
 from elytron.writes.commit import Planned
 from elytron_core.clock import Instant
 from elytron_core.contracts.conversation.write import Outcome, Verdict, WriteDecision
@@ -52,9 +53,8 @@ class _Roll:
         await self._read(ctx, scope, [self._edge(draft) for draft in (*write.edges, *write.ended_edges)])
 
     async def _read(self, ctx: OperationContext, scope: Scope, refs: list[Ref]) -> None:
-        for document in await ctx.store.get(scope.space, list(dict.fromkeys(refs))) if refs else ():
-            if document is not None:
-                self._held[document.ref] = (_value(document), document.revision)
+        for ref, document in (await documents_at(ctx.store, scope.space, refs)).items():
+            self._held[ref] = (_value(document), document.revision)
 
     def enter(self, draft: SubjectDraft, /) -> WriteDecision:
         """Take a subject in, or say why not."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.prefix_scan import documents_under
+from elytron.documents.stored_values import documents_at, value_at
 from elytron.indexing.checkpoint_store import CHECKPOINT
 from elytron.memories.audit_trail import event_of, note
 from elytron.memories.chat_aliases import Meant, meant
-from elytron.state.conflict_retry import Race
-from elytron.state.space_records import opening_changes
 from elytron.transcript.clipper import Clipper
+from elytron.writes.settlement import Settled, settle
 from elytron_core import limits
 from elytron_core.contracts.conversation.transcript import (
     DerivedMemoryLink,
@@ -21,7 +21,6 @@ from elytron_core.contracts.conversation.transcript import (
     TranscriptRedactionReportItem,
 )
 from elytron_core.contracts.conversation.transcript import TranscriptLifecycleTransition as Transition
-from elytron_core.errors import Conflict
 from elytron_core.ids import ConversationTag, TurnId
 from elytron_core.planes.admin import jobs
 from elytron_core.planes.admin.audit import AuditAction, AuditEvent
@@ -32,7 +31,7 @@ from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryRef
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.transcript.lifecycle import turned
 from elytron_core.policy.transcript.view_cut import cut_refs
-from elytron_core.ports.store import Action, Batch, Erasure, Ref
+from elytron_core.ports.store import Action, Erasure, Ref
 from elytron_core.scope import ConversationKey, Scope
 
 PAGE = 500
@@ -57,10 +56,6 @@ class _Touched:
     changed: bool = False
     sequence: int = 0
 
-    @property
-    def has_remains(self) -> bool:
-        return bool(self.emptied)
-
 
 async def turn_lives(
     ctx: OperationContext, scope: Scope, request: MemoryTranscriptLifecycleRequest, /
@@ -77,7 +72,7 @@ async def turn_lives(
         tag = record.conversation_tag(found.key)
         async for refs in _pages(ctx, scope, record, found.key, request):
             await _turn_page(ctx, scope, refs, request, touched)
-        if touched.has_remains:
+        if touched.emptied:
             await _remove(ctx, scope, touched)
         await _find_derived(ctx, scope, tag, touched)
     return _report(ctx, scope, found, request, touched)
@@ -115,16 +110,12 @@ async def _turn_page(
     touched: _Touched,
 ) -> None:
     """Change the turns at `refs` as one batch, which says who asked for it and why, and take note of them."""
-    race, transition = Race(), request.transition
-    while True:
-        record = await ctx.spaces.find(scope.space)
-        if record is None:
-            return
+    transition = request.transition
+
+    async def plan(record: SpaceRecord) -> Settled[list[tuple[TurnId, transcript.Turn]]]:
         changes = Changes(record)
         affected: list[tuple[TurnId, transcript.Turn]] = []
-        for document in await ctx.store.get(scope.space, refs):
-            if document is None:
-                continue
+        for document in (await documents_at(ctx.store, scope.space, refs)).values():
             turn = transcript.Turn.from_bytes(document.body)
             after = turned(turn, transition)
             if transition is Transition.DELETE_RAW:
@@ -138,16 +129,12 @@ async def _turn_page(
             await _note_anew(ctx, scope, changes, transcript.tag_of(turn_id), turn.sequence)
         if changes:
             await note(ctx, scope.space, record, changes, _events(ctx, request, changes))
-        try:
-            if changes:
-                touched.sequence = await _commit(ctx, scope, record, changes)
-                touched.changed = True
-        except Conflict as conflict:
-            ctx.spaces.forget(scope.space)
-            await race.lost(conflict)
-            continue
-        touched.turns += affected
-        return
+        return Settled(affected, changes)
+
+    affected, sequence = await settle(ctx, scope.space, plan, takes_back=True)
+    touched.turns += affected
+    if sequence:
+        touched.changed, touched.sequence = True, sequence
 
 
 def _events(
@@ -169,17 +156,10 @@ async def _note_anew(
 ) -> None:
     """Add to a batch that notes of days are drawn again from the turn of this sequence on."""
     ref = Ref(jobs.MAINTAINED, tag)
-    (document,) = await ctx.store.get(scope.space, (ref,))
-    known = jobs.Maintained.from_bytes(document.body) if document is not None else jobs.Maintained()
-    if document is not None and known.noted >= sequence:
+    known, revision = await value_at(ctx.store, scope.space, ref, jobs.Maintained)
+    if known is not None and known.noted >= sequence:
         after = known.model_copy(update={"noted": sequence - 1})
-        changes.put(ref, after, expects=document.revision, action=Action.MAINTENANCE)
-
-
-async def _commit(ctx: OperationContext, scope: Scope, record: SpaceRecord, changes: Changes) -> int:
-    _, requires, _ = opening_changes(record, is_new=False)
-    batch = Batch(scope.space, ctx.clock.now(), changes.entries, changes.puts, requires=requires, takes_back=True)
-    return (await ctx.store.commit(batch)).last
+        changes.put(ref, after, expects=revision, action=Action.MAINTENANCE)
 
 
 async def _remove(ctx: OperationContext, scope: Scope, touched: _Touched) -> None:

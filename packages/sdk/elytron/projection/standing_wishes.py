@@ -1,10 +1,11 @@
-"""What people told is to hold, as a block shows it: read from the transcript alone."""
+"""Standing wishes in a block: statements of people about what is to hold, read from the transcript alone."""
 
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from elytron.context import OperationContext
+from elytron.documents.stored_values import documents_at
 from elytron.indexing.statement_labels import is_standing
 from elytron.recall.filters import wants
 from elytron.recall.retrieval import index_filters
@@ -27,8 +28,8 @@ async def wishes_of(
 ) -> tuple[WishItem, ...]:
     """Return what people said is to hold and have not taken back since, latest first.
 
-    What came from outside, from a tool or a page, wishes nothing and takes nothing back, whatever it says.
-    `key` is the conversation that it is for, None where it cannot be trusted: then nothing said is shown.
+    Text from outside, from a tool or a page, is no wish and takes none back. `key` is the conversation of the block,
+    None if it cannot be trusted: then no wish is shown.
     """
     if key is None or not wants(request.filters, Plane.TRANSCRIPT) or await ctx.spaces.find(scope.space) is None:
         return ()
@@ -46,8 +47,7 @@ async def wishes_of(
 
 async def _said(ctx: OperationContext, scope: Scope, views: Sequence[UnitView]) -> list[Said]:
     """Return the messages, those left out that may not be recalled any more."""
-    refs = list(dict.fromkeys(view.ref for view in views))
-    documents = await ctx.store.get(scope.space, refs)
-    turns = {each.ref: ctx.folds.readings.turn(scope.space, each) for each in documents if each is not None}
+    documents = await documents_at(ctx.store, scope.space, (view.ref for view in views))
+    turns = {ref: ctx.folds.readings.turn(scope.space, document) for ref, document in documents.items()}
     hits = [turns[view.ref].hit(TurnId(view.ref.key), view.part) for view in views if view.ref in turns]
     return [Said(id=hit.id, text=hit.text, speaker=hit.speaker, at=hit.at) for hit in hits if hit is not None]
