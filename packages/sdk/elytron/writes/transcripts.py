@@ -92,8 +92,8 @@ async def plan_turns(
 ) -> Planned:
     """Return the batch that puts the turns of `write` behind what their conversation holds.
 
-    A turn whose host id is already there with the same content is a duplicate; one that was not delivered at first is
-    completed by its delivery; with other content, it is a TurnConflict or left as it was, as `rules` say.
+    A known host id with the same content is a duplicate. With other content, it completes a turn that was not
+    delivered at first, or is a TurnConflict, or is left out, as `rules` say.
     """
     key = scope.conversation_key
     tag = record.conversation_tag(key)
@@ -146,9 +146,8 @@ async def plan_turns(
         changes.put(about, grown, expects=revision, action=None)
         if alias is not None:
             put_alias(changes, record, *alias)
-        return Planned(
-            changes, tuple(decisions), about, requires, GrownHead(tag, grown, revision + 1, head.next_sequence, line)
-        )
+        ahead = GrownHead(tag, grown, revision + 1, head.next_sequence, line)
+        return Planned(changes, tuple(decisions), about, requires, ahead)
 
 
 def _names(record: SpaceRecord, key: ConversationKey, write: TranscriptWrite) -> dict[str, Ref]:
