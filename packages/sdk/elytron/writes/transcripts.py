@@ -105,8 +105,7 @@ async def plan_turns(
     head, revision, line, requires = await ctx.heads.of(scope.space, tag, key)
     # No waiting from here on: what is planned on this head is handed to the store before another writer plans.
     with Uncollected():
-        now = ctx.clock.now()
-        changes = Changes(record)
+        now, changes = ctx.clock.now(), Changes(record)
         decisions: list[WriteDecision] = []
         sequence = head.next_sequence
         stored: list[transcript.Turn] = []
