@@ -23,6 +23,7 @@ ANSWER = json.dumps(
         ]
     }
 )  # fmt: skip
+STORES = ("memory", "sqlite")
 TURN: JsonValue = {
     "turn_id": "t1",
     "input_messages": [{"role": "user", "text": "Well, home is Porto these days."}],
@@ -48,14 +49,14 @@ def written(folder: Path) -> Path:
 
 
 @pytest.mark.anyio
-async def test_a_story_with_a_model_is_told_alike_on_all_stores_without_it(tmp_path: Path) -> None:
+async def test_a_story_with_a_model_is_told_alike_on_other_stores_without_it(tmp_path: Path) -> None:
     path = written(tmp_path)
     live = ScriptedModel([ANSWER], name="m")
-    assert (await record([path], model=live)).ok
+    assert (await record([path], STORES, model=live)).ok
     assert len(live.prompts) == 1
-    assert (await run_matrix([path])).ok
+    assert (await run_matrix([path], STORES)).ok
     before = (tmp_path / "tapes/tea.json").read_bytes()
-    assert (await record([path], model=ScriptedModel([], name="m"))).ok
+    assert (await record([path], STORES, model=ScriptedModel([], name="m"))).ok
     assert (tmp_path / "tapes/tea.json").read_bytes() == before
 
 

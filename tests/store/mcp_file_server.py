@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from mcp.server.mcpserver import MCPServer
-from mcp_types import CallToolResult, TextContent
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.server.stdio import stdio_server
+from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent, Tool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 WRITE_BYTES = 2_000_000
 FILE_BYTES = 10_000_000
 LIST_MOST = 256
+TOOLS = ("file_stat", "file_read", "file_write", "file_list", "file_search", "file_delete")
 
 
 class Refused(Exception):
@@ -157,13 +160,12 @@ class FileServer:
         return {"deleted_count": len(inside) + 1}
 
 
-def mcp_server(files: FileServer) -> MCPServer:
+def mcp_server(files: FileServer) -> Server[Any]:
     """Return an MCP server with the six tools over `files`."""
-    server = MCPServer("files", log_level="CRITICAL")
 
-    async def told(tool: str, arguments: dict[str, Any]) -> CallToolResult:
+    async def call(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         try:
-            found, is_error = files.answer(tool, arguments), False
+            found, is_error = files.answer(params.name, params.arguments or {}), False
         except Refused as refused:
             found = {"code": refused.code, "message": "SECRET-OF-THE-SERVER", "retryable": refused.retryable}
             is_error = True
@@ -172,35 +174,10 @@ def mcp_server(files: FileServer) -> MCPServer:
             raise
         return CallToolResult(content=[TextContent(type="text", text=json.dumps(found))], is_error=is_error)
 
-    @server.tool()
-    async def file_stat(project: str, path: str = "") -> CallToolResult:
-        return await told("file_stat", {"project": project, "path": path})
+    async def listed(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=[Tool(name=name, input_schema={"type": "object"}) for name in TOOLS])
 
-    @server.tool()
-    async def file_read(project: str, path: str, offset: int = 0, length: int = -1) -> CallToolResult:
-        return await told("file_read", {"project": project, "path": path, "offset": offset, "length": length})
-
-    @server.tool()
-    async def file_write(  # noqa: PLR0917
-        project: str, path: str, content: str, content_encoding: str = "utf-8", offset: int = 0, mode: str = "APPEND"
-    ) -> CallToolResult:
-        given = {"project": project, "path": path, "content": content, "content_encoding": content_encoding}
-        return await told("file_write", {**given, "offset": offset, "mode": mode})
-
-    @server.tool()
-    async def file_list(project: str, path: str = "", depth: int = 1, limit: int = 50) -> CallToolResult:
-        return await told("file_list", {"project": project, "path": path, "depth": depth, "limit": limit})
-
-    @server.tool()
-    async def file_search(project: str, query: str, path_prefix: str = "", limit: int = 5) -> CallToolResult:
-        given = {"project": project, "query": query, "path_prefix": path_prefix, "limit": limit}
-        return await told("file_search", given)
-
-    @server.tool()
-    async def file_delete(project: str, path: str, recursive: bool = False) -> CallToolResult:
-        return await told("file_delete", {"project": project, "path": path, "recursive": recursive})
-
-    return server
+    return Server("files", on_call_tool=call, on_list_tools=listed)
 
 
 @dataclass
@@ -249,6 +226,11 @@ async def serving(files: FileServer, *, keys: dict[str, str] | None = None, port
         await task
 
 
+async def serve_over_stdio(server: Server[Any]) -> None:
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
 def main() -> None:
     """Serve a folder over stdio, or over HTTP on a port: `mcp_file_server.py FOLDER [PORT]`.
 
@@ -256,7 +238,7 @@ def main() -> None:
     """
     files = FileServer(Path(sys.argv[1]))
     if len(sys.argv) == 2:
-        mcp_server(files).run("stdio")
+        asyncio.run(serve_over_stdio(mcp_server(files)))
     else:
         answer = files.answer
 

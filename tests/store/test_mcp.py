@@ -4,31 +4,23 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from mcp import Client
-from tests.store.mcp_file_server import FileServer, mcp_server
+from tests.store.mcp_file_server import FileServer
+from tests.store.mcp_rig import opened
 
 from elytron_core.clock import FrozenClock
-from elytron_core.ids import RandomIds
 from elytron_core.planes.knowledge.profiles import ErasurePromise
 from elytron_core.ports.store import Erasure, Put, Store
 from elytron_store.conformance import Reopen, ReopenSuite, StoreSuite
 from elytron_store.conformance.examples import ADA, AT, batch, fact, write_blob
-from elytron_store.mcp import McpStore, ToolFiles, ToolSession
 from elytron_store.mcp.shards import joined
 
 CLOCK = FrozenClock()
 
 
-async def opened(files: FileServer) -> McpStore:
-    """Return a store on a real MCP server in this process."""
-    session = ToolSession(lambda: Client(mcp_server(files), cache=None))
-    return await McpStore.open(ToolFiles(session, project="test"), clock=CLOCK, ids=RandomIds(CLOCK))
-
-
 class TestMcpStore(StoreSuite, ReopenSuite):
     @pytest.fixture
     async def handles(self, tmp_path: Path) -> AsyncIterator[list[Store]]:
-        held: list[Store] = [await opened(FileServer(tmp_path))]
+        held: list[Store] = [await opened(FileServer(tmp_path), CLOCK)]
         yield held
         for handle in held:
             await handle.close()
@@ -41,7 +33,7 @@ class TestMcpStore(StoreSuite, ReopenSuite):
     def reopen(self, handles: list[Store], tmp_path: Path) -> Reopen:
         async def again() -> Store:
             await handles[-1].close()
-            handles.append(await opened(FileServer(tmp_path)))
+            handles.append(await opened(FileServer(tmp_path), CLOCK))
             return handles[-1]
 
         return again

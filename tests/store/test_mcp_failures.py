@@ -9,7 +9,6 @@ import pytest
 from tests.store.mcp_file_server import Fault, FileServer, serving
 from tests.store.mcp_rig import connected, opened, served, shards
 
-import elytron
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import (
     PayloadTooLarge,
@@ -30,10 +29,12 @@ from elytron_store.conformance.examples import (
     put,
     sequences,
 )
+from elytron_store.mcp.shards import joined
 from elytron_store.sealed.providers import LocalKeys
 
 pytestmark = pytest.mark.anyio
 SERVER = Path(__file__).with_name("mcp_file_server.py")
+KEYS = LocalKeys({"k": bytes(32)}, current="k")
 
 
 @pytest.fixture
@@ -65,10 +66,7 @@ async def test_a_server_that_dies_in_an_appending_loses_no_answered_commit(tmp_p
         assert first.wait(timeout=60) == 9
     with pytest.raises(Unreachable):
         await one(store, fact(1))
-    with subprocess.Popen(
-        [sys.executable, str(SERVER), str(tmp_path), str(port)], stdout=subprocess.PIPE, text=True
-    ) as second:
-        assert await serving_port(second) == port
+    async with serving(FileServer(tmp_path), port=port):
         assert await documents(store) == [Document(fact(1), 1, b"one")]
         assert await put(store, fact(2), b"two") == Committed(2, 2)
         await store.close()
@@ -76,7 +74,6 @@ async def test_a_server_that_dies_in_an_appending_loses_no_answered_commit(tmp_p
         assert await documents(again) == [Document(fact(1), 1, b"one"), Document(fact(2), 1, b"two")]
         assert (await again.check()).ok
         await again.close()
-        second.kill()
 
 
 @pytest.mark.parametrize("torn_at", [0, 1, 50, 10_000])
@@ -128,17 +125,6 @@ async def test_what_the_server_has_no_room_for_is_told_and_stored_nowhere(
         assert await put(store, fact(2)) == Committed(2, 2)
 
 
-async def test_a_slow_server_is_told_and_the_store_goes_on(files: FileServer, clock: FrozenClock) -> None:
-    async with serving(files) as server:
-        store = await connected(server.url, clock, timeout_s=4)
-        await put(store, fact(1))
-        files.faults = [Fault("file_write", hang=True, path_part="/spaces/")]
-        with pytest.raises(Unreachable):
-            await put(store, fact(2))
-        assert await put(store, fact(2)) == Committed(2, 2)
-        await store.close()
-
-
 async def test_a_wrong_key_is_refused_and_not_told(files: FileServer, clock: FrozenClock) -> None:
     async with serving(files, keys={"right": "ada"}) as server:
         with pytest.raises(Unauthorized) as refused:
@@ -158,24 +144,27 @@ async def test_a_store_is_opened_by_its_url_where_one_is(files: FileServer, cloc
         await put(pretended, fact(1))
         await pretended.close()
         assert not [path for path in files.root.rglob("*") if path.is_file()]
-        async with elytron.open(url, space="ada") as memory:
-            await memory.add("The boiler code is 4417.")
-        async with elytron.open(url, space="ada") as memory:
-            found = await memory.search("boiler")
-            assert [hit.text for hit in found.hits] == ["The boiler code is 4417."]
+        store = await open_store(url, clock=clock)
+        await put(store, fact(1), b"one")
+        await store.close()
+        again = await open_store(url, clock=clock)
+        assert await one(again, fact(1)) == Document(fact(1), 1, b"one")
+        await again.close()
         with pytest.raises(StoreForeign):
-            await open_store(url, clock=clock, keys=LocalKeys({"k": bytes(32)}, current="k"))
+            await open_store(url, clock=clock, keys=KEYS)
 
 
 async def test_what_is_sealed_shows_the_server_no_word(files: FileServer, clock: FrozenClock) -> None:
-    keys = LocalKeys({"k": bytes(32)}, current="k")
     async with serving(files) as server:
-        async with elytron.open(f"mcp+{server.url}", space="ada", keys=keys) as memory:
-            await memory.add("The boiler code is 4417.")
-        async with elytron.open(f"mcp+{server.url}", space="ada", keys=keys) as memory:
-            assert len((await memory.search("boiler")).hits) == 1
+        url = f"mcp+{server.url}"
+        store = await open_store(url, clock=clock, keys=KEYS)
+        await put(store, fact(1), b"The boiler code is 4417.")
+        assert await one(store, fact(1)) == Document(fact(1), 1, b"The boiler code is 4417.")
+        await store.close()
+        kept = [joined([(0, shard.read_text())]) for shard in shards(files)]
+        assert [b"boiler" in log for log in kept] == [False, False]
         with pytest.raises(StoreForeign):
-            await open_store(f"mcp+{server.url}", clock=clock)
+            await open_store(url, clock=clock)
 
 
 @pytest.mark.parametrize(

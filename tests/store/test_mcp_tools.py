@@ -220,7 +220,7 @@ async def test_over_http_a_key_opens_its_files_and_another_none(files: FileServe
 
 async def test_a_slow_server_is_given_up_and_called_again(files: FileServer) -> None:
     async with serving(files) as server:
-        tools = ToolFiles(http_session(server.url, api_key=None, timeout_s=3), project="notes")
+        tools = ToolFiles(http_session(server.url, api_key=None, timeout_s=1.5), project="notes")
         await tools.write("/a", "text", mode=WriteMode.TRUNCATE)
         files.faults = [Fault("file_read", hang=True)]
         with pytest.raises(Unreachable):

@@ -14,7 +14,6 @@ from elytron_core.ids import SpaceId
 from elytron_core.planes.knowledge.profiles import StoreCapacity
 from elytron_core.ports.store import Action, Batch, Delete, Entry, Erasure, Idempotency, Put, Ref, Store
 from elytron_store.conformance import StoreSuite
-from elytron_store.file.store import FileStore
 from elytron_store.memory import MemoryStore
 from elytron_store.sqlite import SqliteStore
 from elytron_store.wrappers.quota import QuotaStore
@@ -30,15 +29,6 @@ class TestQuotaOverMemory(StoreSuite):
     @pytest.fixture
     async def store(self) -> AsyncIterator[Store]:
         store = await QuotaStore.open(MemoryStore(), ROOMY, collections=NAMES)
-        yield store
-        await store.close()
-
-
-class TestQuotaOverFiles(StoreSuite):
-    @pytest.fixture
-    async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
-        inner = await FileStore.open(tmp_path / "store", clock=FrozenClock())
-        store = await QuotaStore.open(inner, ROOMY, collections=NAMES)
         yield store
         await store.close()
 

@@ -233,7 +233,7 @@ class TestDestruction:
         inner.before("commit", read)
         await store.destroy_key(ADA)
         gc.collect()
-        assert [kept for kept in gc.get_objects() if isinstance(kept, Vault) and kept.inner == ended] == []
+        assert [kept for kept in gc.get_objects() if type(kept) is Vault and kept.inner == ended] == []
 
     async def test_a_destruction_cut_short_is_final_and_repair_finishes_it(self) -> None:
         inner = Witness()

@@ -18,11 +18,12 @@ pytestmark = pytest.mark.anyio
 
 IN_MEMORY = 1 << 40
 IN_FILE = 0
+ROUNDS = 8
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, busy_wait_s=1.0)
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, busy_wait_s=0.1)
     yield store
     await store.close()
 
@@ -37,7 +38,7 @@ async def crowd(store: SqliteStore, *, seed: int) -> dict[Ref, int]:
     choose = random.Random(seed)
     living: dict[Ref, tuple[int, int]] = {}
     count = 0
-    for _ in range(25):
+    for _ in range(ROUNDS):
         puts: list[Put] = []
         for _ in range(40):
             count += 1
@@ -73,7 +74,7 @@ async def test_erased_documents_leave_no_byte_and_the_rest_stays(
     erased = await store.erase(Erasure(space=ADA, at=AT, refs=tuple(gone)), vacuum_bytes=vacuum_bytes)
     assert erased.documents == len(gone)
     left = {number for ref, number in living.items() if ref not in set(gone)}
-    total = 25 * 52 + 1
+    total = ROUNDS * 52 + 1
     assert remains(tmp_path, *(canary(number) for number in range(1, total))) == {canary(number) for number in left}
     assert (await store.check()).ok
 

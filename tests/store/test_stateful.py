@@ -320,4 +320,4 @@ def told(error: ElytronError) -> Outcome:
 
 
 TestEngines = Engines.TestCase
-TestEngines.settings = settings(max_examples=2_000 if LONG else 12, stateful_step_count=60 if LONG else 30)
+TestEngines.settings = settings(max_examples=2_000 if LONG else 6, stateful_step_count=60 if LONG else 30)

@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from elytron_core.errors import Conflict, StoreClosed
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Committed, Document, Idempotency, Put, Ref, Store
@@ -114,23 +112,25 @@ class ConcurrencyClaims(Claims):
 
         await asyncio.gather(write(), read(), read())
 
-    @pytest.mark.parametrize("turns", range(8))
-    async def test_a_cancelled_commit_is_there_whole_or_not_at_all(self, store: Store, turns: int) -> None:
-        await put(store, fact(0))
-        task = asyncio.create_task(store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0))))
-        others = [asyncio.create_task(put(store, fact(number))) for number in range(3, 6)]
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await asyncio.gather(*others)
-        await put(store, fact(6))
-        there = {document.ref for document in await documents(store)}
-        assert there & {fact(1), fact(2)} in (set(), {fact(1), fact(2)})
-        assert there >= {fact(0), fact(3), fact(4), fact(5), fact(6)}
-        told = await journal(store)
-        assert [kept.sequence for kept in told] == list(range(1, len(told) + 1))
-        assert {kept.ref for kept in told} == there
+    async def test_a_cancelled_commit_is_there_whole_or_not_at_all(self, store: Store) -> None:
+        for turns in range(8):
+            space = SpaceId(f"space {turns}")
+            await put(store, fact(0), space=space)
+            two = batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0), space=space)
+            task = asyncio.create_task(store.commit(two))
+            others = [asyncio.create_task(put(store, fact(number), space=space)) for number in range(3, 6)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.gather(*others)
+            await put(store, fact(6), space=space)
+            there = {document.ref for document in await documents(store, space=space)}
+            assert there & {fact(1), fact(2)} in (set(), {fact(1), fact(2)})
+            assert there >= {fact(0), fact(3), fact(4), fact(5), fact(6)}
+            told = await journal(store, space=space)
+            assert [kept.sequence for kept in told] == list(range(1, len(told) + 1))
+            assert {kept.ref for kept in told} == there
         assert (await store.check()).ok
 
     async def test_a_cancelled_blob_leaves_the_old_one_or_the_new_one(self, store: Store) -> None:

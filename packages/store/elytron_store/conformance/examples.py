@@ -1,11 +1,13 @@
 """The small vocabulary the claims are written in."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import pytest
 
 from elytron_core import limits
 from elytron_core.clock import Instant
+from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Action,
@@ -26,6 +28,7 @@ AT = Instant(1_767_225_600_000)
 ADA = SpaceId("ada")
 BOB = SpaceId("bob")
 NOWHERE = SpaceId("nowhere")
+CaseT = TypeVar("CaseT")
 
 
 class Claims:
@@ -100,6 +103,19 @@ async def sequences(store: Store, *, space: SpaceId = ADA) -> Sequence[int]:
 async def spaces(store: Store) -> set[SpaceId]:
     """Return all spaces the store lists."""
     return set(await store.spaces(limit=limits.SCAN_MAX))
+
+
+async def refusals(calls: Mapping[CaseT, Callable[[], Awaitable[object]]]) -> dict[CaseT, type[ElytronError] | None]:
+    """Return the class of error that each of `calls` raises, None for one that is answered."""
+    found: dict[CaseT, type[ElytronError] | None] = {}
+    for case, call in calls.items():
+        try:
+            await call()
+        except ElytronError as error:
+            found[case] = type(error)
+        else:
+            found[case] = None
+    return found
 
 
 async def source(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
