@@ -1,7 +1,7 @@
 """Following a journal: in order, without gaps, from any place, across processes and erasures."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -16,8 +16,10 @@ from elytron_core import limits
 from elytron_core.contracts.admin.events import EventAction, Gap, GapReason, JournalEvent
 from elytron_core.errors import StoreClosed
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action
+from elytron_core.planes.knowledge.profiles import StoreCapabilities
+from elytron_core.ports.store import Action, JournalEntry
 from elytron_store.memory import MemoryStore
+from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 
@@ -81,6 +83,35 @@ async def test_what_another_process_commits_is_found_by_looking(path: str) -> No
             await there.add(f"more {number}")
             await asyncio.sleep(0)
         assert [sequences(await task) for task in waiting] == [[3, 4]] * 3
+
+
+class Alone(PassingStore):
+    """A store that no other handle commits to; it counts the looks at its journal."""
+
+    looks = 0
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return super().capabilities.model_copy(update={"following": False})
+
+    async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
+        self.looks += 1
+        return await super().journal(space, after=after, limit=limit)
+
+
+async def test_a_store_without_following_is_not_asked_again() -> None:
+    store = Alone(MemoryStore())
+    async with elytron.open(store, space="ada") as memory:
+        await memory.add("one")
+        waiting = asyncio.create_task(taken(journals(memory, poll_s=0.0), None, 1))
+        for _ in range(20):
+            await asyncio.sleep(0)  # until it waits at the end
+        before = store.looks
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert store.looks == before
+        await memory.add("two")
+        assert sequences(await waiting) == [3]
 
 
 async def test_an_id_is_where_a_reader_goes_on(memory: MemoryRuntime) -> None:

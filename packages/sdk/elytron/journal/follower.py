@@ -1,7 +1,7 @@
 """Following the journal of a space: what was committed, in order and without gaps, then what comes.
 
-Each reader has its own place. This runtime's commits wake it at once; other processes' are found by polling every
-`poll_s`, once for all readers of a space.
+Each reader has its own place. This runtime's commits wake it at once; those of others are found by polling every
+`poll_s`, once for all readers of a space, if the store declares `following`.
 """
 
 import asyncio
@@ -136,7 +136,7 @@ class Journals:
         """Return when `space` may have grown behind `mark`."""
         marks = self._waiting.setdefault(space, [])
         marks.append(mark)
-        if space not in self._lookouts:
+        if self._store.capabilities.following and space not in self._lookouts:
             self._lookouts[space] = asyncio.create_task(self._look_out(space))
         try:
             await changed.wait()

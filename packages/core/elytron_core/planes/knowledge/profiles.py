@@ -54,12 +54,14 @@ class StoreCapabilities(Value):
     durable: bool
     """Committed documents outlive the handle."""
     single_writer: bool
-    """No other process commits to it: nothing of others has to be looked for."""
+    """No other process commits to it."""
     erasure: ErasurePromise
     ttl: bool
     """A document whose time is over can be taken away for good."""
     sealed: bool = False
     """Bodies and blobs are encrypted before the engine sees them."""
+    following: bool = True
+    """A read shows what other handles have committed, so a reader that waits for more asks again from time to time."""
 
 
 class TranscriptGovernanceBudget(Value):
