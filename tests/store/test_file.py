@@ -5,9 +5,11 @@ import os
 import resource
 import stat
 from collections.abc import AsyncIterator, Generator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.store.handles import Handles, Opener
 
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import (
@@ -29,10 +31,9 @@ from elytron_core.ports.store import (
     Erasure,
     Idempotency,
     Put,
-    Store,
 )
 from elytron_store import manifest
-from elytron_store.conformance import Reopen, ReopenSuite, SecondHandleSuite, StoreSuite
+from elytron_store.conformance import ReopenSuite, SecondHandleSuite, StoreSuite
 from elytron_store.conformance.examples import ADA, AT, batch, documents, fact, journal, one, put, write_blob
 from elytron_store.file import FileStore, frame
 from elytron_store.file.disk.places import Places, folder_name
@@ -40,32 +41,10 @@ from elytron_store.file.folder import prepare
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest
 
 
-class TestFileStore(StoreSuite, ReopenSuite, SecondHandleSuite):
+class TestFileStore(Handles, StoreSuite, ReopenSuite, SecondHandleSuite):
     @pytest.fixture
-    async def opened(self, tmp_path: Path) -> AsyncIterator[list[Store]]:
-        """Every handle a test gets, the first one opened."""
-        handles: list[Store] = [await FileStore.open(tmp_path / "store", clock=FrozenClock())]
-        yield handles
-        for handle in handles:
-            await handle.close()
-
-    @pytest.fixture
-    async def store(self, opened: list[Store]) -> Store:
-        return opened[0]
-
-    @pytest.fixture
-    async def second(self, opened: list[Store], tmp_path: Path) -> Store:
-        opened.append(await FileStore.open(tmp_path / "store", clock=FrozenClock()))
-        return opened[-1]
-
-    @pytest.fixture
-    def reopen(self, opened: list[Store], tmp_path: Path) -> Reopen:
-        async def reopen() -> Store:
-            await opened[-1].close()
-            opened.append(await FileStore.open(tmp_path / "store", clock=FrozenClock()))
-            return opened[-1]
-
-        return reopen
+    def opener(self, tmp_path: Path) -> Opener:
+        return partial(FileStore.open, tmp_path / "store", clock=FrozenClock())
 
 
 def files(root: Path) -> list[Path]:

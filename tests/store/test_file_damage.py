@@ -35,6 +35,7 @@ from elytron_store.conformance.examples import (
     spaces,
     write_blob,
 )
+from elytron_store.engine import Page
 from elytron_store.file import FileStore, repair
 from elytron_store.file.blobs import WINDOW_CHUNKS
 from elytron_store.file.disk.places import Places, folder_name
@@ -94,7 +95,7 @@ async def test_a_torn_append_is_cut_off_at_whatever_byte_it_ends(store: FileStor
     after = log.read_bytes()
     space = handle(root)
     for end in range(len(before), len(after)):
-        for filler in (b"", bytes(16)):
+        for filler in (b"", bytes(16))[: 1 + (end % 8 == 0)]:
             log.write_bytes(before[:HEADER_BYTES] + after[HEADER_BYTES:end] + filler)
             space = handle(root)
             assert space.get([fact(1), fact(2)]) == [Document(fact(1), 1, b"acknowledged"), None]
@@ -144,7 +145,7 @@ async def test_no_flipped_bit_is_served_and_each_is_found_and_mended(store: File
     bodies = await documents(store)
     entries = await journal(store)
     superseded = range(whole.find(b"first body") - 8, whole.find(b"first body") + len(b"first body"))
-    for at in [*range(0, HEADER_BYTES, 23), *range(HEADER_BYTES, len(whole), 3)]:
+    for at in [*range(0, HEADER_BYTES, 23), *range(HEADER_BYTES, len(whole), 5)]:
         if at in superseded:
             continue  # nobody can ask for these bytes any more
         log.write_bytes(whole)
@@ -157,7 +158,7 @@ async def test_no_flipped_bit_is_served_and_each_is_found_and_mended(store: File
         found = repair.examine(Places(root), NAME)
         assert found is not None
         assert len(found.troubles) == 1, at
-        if at % 5 == 0:
+        if at % 3 == 0:
             repair.repair(Places(root), NAME, busy_wait_s=1.0)
             found = repair.examine(Places(root), NAME)
             assert found is not None
@@ -226,7 +227,7 @@ async def test_behind_a_lost_commit_nothing_uncertain_is_served(store: FileStore
         with pytest.raises(StoreCorrupt):
             space.get([uncertain])
     with pytest.raises(StoreCorrupt):
-        space.scan("facts", prefix="", after="", limit=10, descending=False)
+        space.scan(Page("facts", "", "", 10, descending=False))
     assert [entry.sequence for entry in space.journal(after=0, limit=1)] == [1]
     assert [entry.sequence for entry in space.journal(after=2, limit=10)] == [3, 4]
     with pytest.raises(StoreCorrupt):

@@ -1,42 +1,27 @@
 """The engine over an MCP file server keeps the port's promises."""
 
-from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.store.handles import Handles, Opener
 from tests.store.mcp_file_server import FileServer
 from tests.store.mcp_rig import opened
 
 from elytron_core.clock import FrozenClock
 from elytron_core.planes.knowledge.profiles import ErasurePromise
 from elytron_core.ports.store import Erasure, Put, Store
-from elytron_store.conformance import Reopen, ReopenSuite, StoreSuite
+from elytron_store.conformance import ReopenSuite, StoreSuite
 from elytron_store.conformance.examples import ADA, AT, batch, fact, write_blob
 from elytron_store.mcp.shards import joined
 
 CLOCK = FrozenClock()
 
 
-class TestMcpStore(StoreSuite, ReopenSuite):
+class TestMcpStore(Handles, StoreSuite, ReopenSuite):
     @pytest.fixture
-    async def handles(self, tmp_path: Path) -> AsyncIterator[list[Store]]:
-        held: list[Store] = [await opened(FileServer(tmp_path), CLOCK)]
-        yield held
-        for handle in held:
-            await handle.close()
-
-    @pytest.fixture
-    async def store(self, handles: list[Store]) -> Store:
-        return handles[0]
-
-    @pytest.fixture
-    def reopen(self, handles: list[Store], tmp_path: Path) -> Reopen:
-        async def again() -> Store:
-            await handles[-1].close()
-            handles.append(await opened(FileServer(tmp_path), CLOCK))
-            return handles[-1]
-
-        return again
+    def opener(self, tmp_path: Path) -> Opener:
+        return partial(opened, FileServer(tmp_path), CLOCK)
 
     async def test_no_byte_of_what_was_erased_is_left(self, store: Store, tmp_path: Path) -> None:
         secret = b"a secret that is erased"

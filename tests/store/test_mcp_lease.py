@@ -68,7 +68,7 @@ async def test_a_writer_that_does_nothing_for_long_lets_another_in(files: FileSe
         await second.close()
         with pytest.raises(StoreFailed):
             await documents(store)
-        assert store.capabilities.single_writer
+        assert (store.capabilities.single_writer, store.capabilities.following) == (True, False)
 
 
 async def test_a_writer_renews_its_lease_and_takes_it_again(files: FileServer, clock: FrozenClock) -> None:

@@ -1,14 +1,15 @@
 """The sealed store keeps every promise of the port, over each engine."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.store.handles import Handles, Opener
 
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.ports.store import Store
-from elytron_store.conformance import Reopen, ReopenSuite, SecondHandleSuite, StoreSuite
+from elytron_store.conformance import ReopenSuite, SecondHandleSuite, StoreSuite
 from elytron_store.file.store import FileStore
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.providers import LocalKeys
@@ -16,7 +17,6 @@ from elytron_store.sealed.store import SealedStore
 from elytron_store.sqlite import SqliteStore
 
 # Ids repeat in each handle, as in fixtures: nothing may depend on their being fresh.
-Opener = Callable[[], Awaitable[Store]]
 KEYS = LocalKeys({"k": bytes(range(32))}, current="k")
 
 
@@ -32,35 +32,7 @@ class TestSealedMemoryStore(StoreSuite):
         await store.close()
 
 
-class DurableSuite(StoreSuite, ReopenSuite, SecondHandleSuite):
-    """Three suites over what the fixture `opener` opens."""
-
-    @pytest.fixture
-    async def store(self, opener: Opener) -> AsyncIterator[Store]:
-        store = await opener()
-        yield store
-        await store.close()
-
-    @pytest.fixture
-    async def reopen(self, store: Store, opener: Opener) -> AsyncIterator[Reopen]:
-        opened = [store]
-
-        async def again() -> Store:
-            await opened[-1].close()
-            opened.append(await opener())
-            return opened[-1]
-
-        yield again
-        await opened[-1].close()
-
-    @pytest.fixture
-    async def second(self, store: Store, opener: Opener) -> AsyncIterator[Store]:
-        second = await opener()
-        yield second
-        await second.close()
-
-
-class TestSealedSqliteStore(DurableSuite):
+class TestSealedSqliteStore(Handles, StoreSuite, ReopenSuite, SecondHandleSuite):
     @pytest.fixture
     def opener(self, tmp_path: Path) -> Opener:
         async def open_store() -> Store:
@@ -69,7 +41,7 @@ class TestSealedSqliteStore(DurableSuite):
         return open_store
 
 
-class TestSealedFileStore(DurableSuite):
+class TestSealedFileStore(Handles, StoreSuite, ReopenSuite, SecondHandleSuite):
     @pytest.fixture
     def opener(self, tmp_path: Path) -> Opener:
         async def open_store() -> Store:

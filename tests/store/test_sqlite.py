@@ -6,9 +6,11 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.store.handles import Handles, Opener
 from tests.store.sqlite_rig import CLOCK, OLD, driver_error, failing, look, watched
 
 from elytron_core import limits
@@ -23,9 +25,9 @@ from elytron_core.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from elytron_core.ports.store import Committed, Document, Erasure, Idempotency, Put, Require, Store
+from elytron_core.ports.store import Committed, Document, Erasure, Idempotency, Put, Require
 from elytron_store import limits as store_limits
-from elytron_store.conformance import Reopen, ReopenSuite, SecondHandleSuite, StoreSuite
+from elytron_store.conformance import ReopenSuite, SecondHandleSuite, StoreSuite
 from elytron_store.conformance.examples import (
     ADA,
     AT,
@@ -46,48 +48,20 @@ WITH_WAL = Library(module=library().module, version=WAL_SAFE_FROM)
 """The usual library, taken for one that may share a WAL."""
 
 
-class TestSqliteStore(StoreSuite, ReopenSuite, SecondHandleSuite):
+class TestSqliteStore(Handles, StoreSuite, ReopenSuite, SecondHandleSuite):
     """Every claim of the suite, on a WAL."""
 
     @pytest.fixture
-    async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
-        store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
-        yield store
-        await store.close()
-
-    @pytest.fixture
-    async def reopen(self, store: Store, tmp_path: Path) -> AsyncIterator[Reopen]:
-        opened: list[Store] = [store]
-
-        async def again() -> Store:
-            await opened[-1].close()
-            opened.append(await SqliteStore.open(tmp_path / "m.db", clock=CLOCK))
-            return opened[-1]
-
-        yield again
-        await opened[-1].close()
-
-    @pytest.fixture
-    async def second(self, store: Store, tmp_path: Path) -> AsyncIterator[Store]:
-        second = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
-        yield second
-        await second.close()
+    def opener(self, tmp_path: Path) -> Opener:
+        return partial(SqliteStore.open, tmp_path / "m.db", clock=CLOCK)
 
 
-class TestRollbackJournal(SecondHandleSuite):
+class TestRollbackJournal(Handles, SecondHandleSuite):
     """Two handles on a library that must not share a WAL."""
 
     @pytest.fixture
-    async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
-        store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=OLD)
-        yield store
-        await store.close()
-
-    @pytest.fixture
-    async def second(self, store: Store, tmp_path: Path) -> AsyncIterator[Store]:
-        second = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=OLD)
-        yield second
-        await second.close()
+    def opener(self, tmp_path: Path) -> Opener:
+        return partial(SqliteStore.open, tmp_path / "m.db", clock=CLOCK, library=OLD)
 
 
 @pytest.fixture

@@ -10,15 +10,19 @@ from tests.store.sqlite_rig import CLOCK, OLD, look, remains
 from elytron_core.errors import StoreBusy
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Erased, Erasure, Idempotency, Put, Ref
+from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import ADA, AT, BOB, batch, delete, fact, journal, put, spaces, write_blob
 from elytron_store.sqlite import SqliteStore, erasure
 from elytron_store.sqlite.database.driver import library
 
 pytestmark = pytest.mark.anyio
 
-IN_MEMORY = 1 << 40
-IN_FILE = 0
 ROUNDS = 8
+
+
+@pytest.fixture(params=[1 << 40, 0], ids=["in memory", "in the file"])
+def rebuilding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_limits, "VACUUM_BYTES", request.param)
 
 
 @pytest.fixture
@@ -65,13 +69,11 @@ async def test_an_erasure_of_more_than_is_looked_up_at_once_takes_every_digest(
     assert [kept.digest for kept in await journal(store)] == [""] * 6
 
 
-@pytest.mark.parametrize("vacuum_bytes", [IN_MEMORY, IN_FILE], ids=["in memory", "in the file"])
-async def test_erased_documents_leave_no_byte_and_the_rest_stays(
-    store: SqliteStore, tmp_path: Path, vacuum_bytes: int
-) -> None:
+@pytest.mark.usefixtures("rebuilding")
+async def test_erased_documents_leave_no_byte_and_the_rest_stays(store: SqliteStore, tmp_path: Path) -> None:
     living = await crowd(store, seed=7)
     gone = sorted(living)[::2]
-    erased = await store.erase(Erasure(space=ADA, at=AT, refs=tuple(gone)), vacuum_bytes=vacuum_bytes)
+    erased = await store.erase(Erasure(space=ADA, at=AT, refs=tuple(gone)))
     assert erased.documents == len(gone)
     left = {number for ref, number in living.items() if ref not in set(gone)}
     total = ROUNDS * 52 + 1
@@ -88,27 +90,25 @@ async def test_an_erasure_takes_replaced_and_deleted_bodies_along(store: SqliteS
     assert remains(tmp_path, canary(1), canary(2), canary(3)) == {canary(2)}
 
 
-@pytest.mark.parametrize("vacuum_bytes", [IN_MEMORY, IN_FILE], ids=["in memory", "in the file"])
+@pytest.mark.usefixtures("rebuilding")
 @pytest.mark.parametrize("size", [1, 100, 40_000])
-async def test_an_erased_or_replaced_blob_leaves_no_byte(
-    store: SqliteStore, tmp_path: Path, vacuum_bytes: int, size: int
-) -> None:
+async def test_an_erased_or_replaced_blob_leaves_no_byte(store: SqliteStore, tmp_path: Path, size: int) -> None:
     for number in range(4):
         await write_blob(store, f"{number}", canary(number, size))
     await write_blob(store, "1", canary(9, size))
-    await store.erase(Erasure(space=ADA, at=AT, blobs=("0", "2")), vacuum_bytes=vacuum_bytes)
+    await store.erase(Erasure(space=ADA, at=AT, blobs=("0", "2")))
     told = remains(tmp_path, *(canary(number) for number in range(10)))
     assert told == {canary(3), canary(9)}
 
 
-@pytest.mark.parametrize("vacuum_bytes", [IN_MEMORY, IN_FILE], ids=["in memory", "in the file"])
-async def test_an_erased_space_leaves_not_even_its_name(store: SqliteStore, tmp_path: Path, vacuum_bytes: int) -> None:
+@pytest.mark.usefixtures("rebuilding")
+async def test_an_erased_space_leaves_not_even_its_name(store: SqliteStore, tmp_path: Path) -> None:
     space = SpaceId("a name that is nobody's business")
     once = Idempotency(key="a telling key", digest="d", answer=canary(2))
     await store.commit(batch(Put(fact(1), canary(1), 0), space=space, idempotency=once))
     await write_blob(store, "aa", canary(3, 30_000), space=space)
     await put(store, fact(1), canary(4), space=BOB)
-    erased = await store.erase(Erasure(space=space, at=AT, whole_space=True), vacuum_bytes=vacuum_bytes)
+    erased = await store.erase(Erasure(space=space, at=AT, whole_space=True))
     assert erased == Erased(documents=1, blobs=1, entries_scrubbed=1, sequence=0)
     needles = (space.encode(), b"a telling key", canary(1), canary(2), canary(3), canary(4))
     assert remains(tmp_path, *needles) == {canary(4)}

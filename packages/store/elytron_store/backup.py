@@ -25,11 +25,11 @@ class BackedUp:
 
 
 async def back_up(url: str, target: Path, /, *, clock: Clock) -> BackedUp:
-    """Leave a whole, durable and sound copy of the store `url` at `target`, where nothing may be, or leave nothing.
+    """Leave a whole, durable and sound copy of the store `url` at `target`, which is free before, or leave nothing.
 
-    A sealed store stays sealed, and no key is needed. SQLite: one state of the whole file. File: of each space one
-    state. Raises InvalidInput if something is at `target`, Unsupported for a store that is no file or folder here,
-    StoreCorrupt for a store with damage in it, StoreMissing, StoreForeign, StoreUnavailable.
+    A sealed store stays sealed, and no key is needed. An SQLite copy is one state of the whole file, a file copy one
+    state of each space. Raises InvalidInput if something is at `target`, Unsupported for a store that is no file or
+    folder here, StoreCorrupt for a store with damage in it, StoreMissing, StoreForeign, StoreUnavailable.
     """
     address = parse_url(url)
     if address.path is None:

@@ -76,15 +76,15 @@ class GroupCommitter:
             await self._room.wait()
         if self._closed:
             raise StoreClosed
-        answer: asyncio.Future[Committed] = self._loop.create_future()
-        self._waiting.append((batch, answer))
+        answered: asyncio.Future[Committed] = self._loop.create_future()
+        self._waiting.append((batch, answered))
         if self._idle.is_set():
             self._idle.clear()
             # Not at once: what others have to commit in the same turn of the loop shares the flush.
             self._loop.call_soon(self._hand_over)
         self._unheard += 1
         try:
-            return await answer
+            return await answered
         finally:
             self._unheard -= 1
 
@@ -95,30 +95,19 @@ class GroupCommitter:
 
     def _hand_over(self) -> None:
         self._is_given = False
-        group = self._take()
+        group = take(self._waiting)
+        self._room.set()
         if group:
             self._give(partial(self._write_group, group), otherwise=group)
         else:
             self._idle.set()
-
-    def _take(self) -> Sequence[Waiting]:
-        """Take the next batches of callers who still wait, up to the bounds of a group."""
-        group: list[Waiting] = []
-        size = 0
-        while self._waiting and len(group) < store_limits.GROUP_BATCHES and size < store_limits.GROUP_BYTES:
-            waiting = self._waiting.popleft()
-            if not waiting[1].done():
-                group.append(waiting)
-                size += sum([len(put.body) for put in waiting[0].puts])
-        self._room.set()
-        return group
 
     def _give(self, work: Work, /, *, otherwise: Sequence[Waiting] = ()) -> None:
         self._is_given = True
         try:
             self._submit(work)
         except StoreClosed as closed:
-            self._answer(otherwise, [closed] * len(otherwise))
+            answer(otherwise, [closed] * len(otherwise))
             self._loop.call_soon(self._hand_over)
 
     def _write_group(self, group: Sequence[Waiting]) -> None:
@@ -139,9 +128,9 @@ class GroupCommitter:
         if work is None and self._waits_much():
             # The thread goes on while the answered callers continue.
             self._hand_over()
-            self._answer(group, outcomes)
+            answer(group, outcomes)
             return
-        self._answer(group, outcomes)
+        answer(group, outcomes)
         if work is None:
             # After the callers just answered: their next commits are in the next group.
             self._loop.call_soon(self._hand_over)
@@ -159,15 +148,29 @@ class GroupCommitter:
         finally:
             self._call_loop(self._hand_over)
 
-    def _answer(self, group: Sequence[Waiting], outcomes: Sequence[Outcome]) -> None:
-        for (_, answer), outcome in zip(group, outcomes, strict=True):
-            if answer.done():
-                continue  # cancelled while it was being written: applied, without an answer
-            if isinstance(outcome, Committed):
-                answer.set_result(outcome)
-            else:
-                answer.set_exception(outcome)
-
     def _call_loop(self, call: Callable[..., None], /, *args: object) -> None:
         with suppress(RuntimeError):  # the loop was closed without the store, and no caller waits there
             self._loop.call_soon_threadsafe(call, *args)
+
+
+def take(waiting: deque[Waiting], /) -> Sequence[Waiting]:
+    """Take the next batches of callers who still wait, up to the bounds of a group."""
+    group: list[Waiting] = []
+    size = 0
+    while waiting and len(group) < store_limits.GROUP_BATCHES and size < store_limits.GROUP_BYTES:
+        batch, answered = waiting.popleft()
+        if not answered.done():
+            group.append((batch, answered))
+            size += sum([len(put.body) for put in batch.puts])
+    return group
+
+
+def answer(group: Sequence[Waiting], outcomes: Sequence[Outcome], /) -> None:
+    """Give each caller of `group` its outcome; one that was cancelled while it was written goes without."""
+    for (_, answered), outcome in zip(group, outcomes, strict=True):
+        if answered.done():
+            continue
+        if isinstance(outcome, Committed):
+            answered.set_result(outcome)
+        else:
+            answered.set_exception(outcome)

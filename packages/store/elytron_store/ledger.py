@@ -3,6 +3,7 @@
 `Body` is the bytes themselves (memory engine) or their place (file engine).
 """
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
@@ -11,9 +12,60 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, IdempotencyConflict
 from elytron_core.ports.store import Batch, Committed, Ref
-from elytron_store.sorted_keys import OrderedKeys
+from elytron_store.engine import Page
 
 Body = TypeVar("Body")
+_FEW = 32
+"""Number of new keys that are inserted one by one; more are sorted in together."""
+
+
+class OrderedKeys:
+    """A set of keys that can be walked in code point order from any point. Ascending keys cost nothing to add."""
+
+    def __init__(self) -> None:
+        self._keys: list[str] = []
+        self._unsorted: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._keys) + len(self._unsorted)
+
+    def add(self, key: str, /) -> None:
+        """Put in `key`, which is not there yet."""
+        if not self._keys or key > self._keys[-1]:
+            self._keys.append(key)
+        else:
+            self._unsorted.append(key)
+
+    def remove(self, key: str, /) -> None:
+        """Take out `key`, which is there."""
+        keys = self._settled()
+        del keys[bisect_left(keys, key)]
+
+    def window(self, page: Page, /) -> Sequence[str]:
+        """Return the keys of `page`: with its prefix, behind its `after` in its direction."""
+        _, prefix, after, limit, descending = page
+        keys = self._settled()
+        if descending:
+            # Keys are hex digits, dots and dashes, so every key with the prefix is before prefix + "~".
+            high = bisect_left(keys, prefix + "~") if prefix else len(keys)
+            high = min(high, bisect_left(keys, after)) if after else high
+            low = max(bisect_left(keys, prefix), high - limit)
+            found: Iterator[str] = reversed(keys[low:high])
+        else:
+            low = bisect_left(keys, prefix)
+            low = max(low, bisect_right(keys, after)) if after else low
+            found = iter(keys[low : low + limit])
+        return [key for key in found if key.startswith(prefix)]
+
+    def _settled(self) -> list[str]:
+        if len(self._unsorted) > _FEW:
+            self._keys.extend(self._unsorted)
+            self._keys.sort()
+        else:
+            for key in self._unsorted:
+                insort(self._keys, key)
+        self._unsorted.clear()
+        return self._keys
 
 
 class Held(NamedTuple, Generic[Body]):
@@ -60,13 +112,10 @@ class Ledger(Generic[Body]):
         """Walk all documents in no particular order."""
         return iter(self._documents.items())
 
-    def window(self, collection: str, /, *, prefix: str, after: str, limit: int, descending: bool) -> Sequence[Ref]:
-        """Return up to `limit` refs of `collection` in key order, as `Store.scan` asks for them."""
-        keys = self._keys.get(collection)
-        if keys is None:
-            return []
-        found = keys.window(prefix=prefix, after=after, limit=limit, descending=descending)
-        return [Ref(collection, key) for key in found]
+    def window(self, page: Page, /) -> Sequence[Ref]:
+        """Return the refs of `page` in key order, as `Store.scan` asks for them."""
+        keys = self._keys.get(page.collection)
+        return [] if keys is None else [Ref(page.collection, key) for key in keys.window(page)]
 
     def put(self, ref: Ref, held: Held[Body], /) -> Held[Body] | None:
         """Set the document at `ref`; return the previous one."""

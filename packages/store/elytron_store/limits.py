@@ -24,8 +24,8 @@ MEMO_HELD_SHARE = 0.01
 once a disk was waited for so long, no more than this share of the time."""
 IDLE_SHARE = 4
 IDLE_LEAST = 64
-"""A bounded store has journals compacted once entries that tell of nothing are this part of the events it may hold, and
-so many at the least."""
+"""A bounded store has journals compacted when its empty entries reach this part of the events that it may hold, and
+this number at least."""
 WAL_BYTES = 64 * 1024 * 1024
 CHECKPOINT_BYTES = 16 * 1024 * 1024
 """Size that a WAL keeps when it begins again, and from which on commits move it into the database file."""
@@ -45,8 +45,8 @@ MCP_PATH_CHARS, MCP_PROJECT_CHARS = 512, 128
 MCP_WRITE_CHARS = 1024 * 1024
 MCP_LINE_BYTES = 768 * 1024 - 3
 MCP_SHARD_CHARS = 8 * 1024 * 1024
-"""How much one call writes or reads on an MCP file server, how much one line of a log stands for, and how long one file
-gets there."""
+"""Bounds on an MCP file server: the text that one call writes or reads, the bytes that one line of a log encodes, and
+the length of a file."""
 MCP_SHARDS = 64
 """Number of files from which on the log of a space is rewritten if half of them are enough."""
 MCP_LIST = 256

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from dataclasses import replace
 
 from elytron_core import limits
-from elytron_core.errors import LimitExceeded, NotFound, StoreClosed
+from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabilities
 from elytron_core.ports.store import (
@@ -20,9 +20,9 @@ from elytron_core.ports.store import (
     Ref,
     Run,
     numbered,
-    validate,
 )
 from elytron_store import document_checks
+from elytron_store.engine import Engine, Page, pieces
 from elytron_store.journal import compaction
 from elytron_store.ledger import Answered, Held, Ledger, Stage
 
@@ -71,106 +71,69 @@ class _Space:
         return self.journal[start : start + limit]
 
 
-CAPABILITIES = StoreCapabilities(durable=False, single_writer=True, erasure=ErasurePromise.NO_BYTE, ttl=True)
+class MemoryStore(Engine):
+    """A store that lives and dies with this object. But for the check of an import, no call leaves the event loop."""
 
-
-class MemoryStore:
-    """A store that lives and dies with this object. No call waits, so each is one step of the event loop."""
+    capabilities = StoreCapabilities(durable=False, single_writer=True, erasure=ErasurePromise.NO_BYTE, ttl=True)
 
     def __init__(self) -> None:
-        self._spaces: dict[SpaceId, _Space] = {}
-        self._closed = False
+        super().__init__()
+        self._held: dict[SpaceId, _Space] = {}
 
-    @property
-    def capabilities(self) -> StoreCapabilities:
-        return CAPABILITIES
-
-    async def commit(self, batch: Batch, /) -> Committed:
-        self._require_open()
-        validate(batch)
-        space = self._spaces.get(batch.space) or _Space()
+    async def _commit(self, batch: Batch) -> Committed:
+        space = self._held.get(batch.space) or _Space()
         committed = space.apply(batch)
-        self._spaces[batch.space] = space
+        self._held[batch.space] = space
         return committed
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
-        self._require_open()
-        document_checks.require_get(space, refs)
-        known = self._spaces.get(space)
+    async def _get(self, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None]:
+        known = self._held.get(space)
         return [None if known is None else _document(known, ref) for ref in refs]
 
-    async def scan(
-        self,
-        space: SpaceId,
-        collection: str,
-        /,
-        *,
-        prefix: str = "",
-        after: str = "",
-        limit: int,
-        descending: bool = False,
-    ) -> Sequence[Document]:
-        self._require_open()
-        document_checks.require_scan(space, collection, limit=limit)
-        known = self._spaces.get(space)
+    async def _scan(self, space: SpaceId, page: Page) -> Sequence[Document]:
+        known = self._held.get(space)
         if known is None:
             return []
-        refs = known.ledger.window(collection, prefix=prefix, after=after, limit=limit, descending=descending)
+        refs = known.ledger.window(page)
         return [document for ref in refs if (document := _document(known, ref)) is not None]
 
-    async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
-        self._require_open()
-        document_checks.require_journal(space, after=after, limit=limit)
-        known = self._spaces.get(space)
+    async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
+        known = self._held.get(space)
         return [] if known is None else known.behind(after, limit)
 
-    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
-        self._require_open()
-        compaction.require_runs(space, runs)
-        known = self._spaces.get(space) or _Space()
+    async def _compact(self, space: SpaceId, runs: Sequence[Run]) -> int:
+        known = self._held.get(space) or _Space()
         kept = list(compaction.compacted(known.journal, runs))
         gone = len(known.journal) - len(kept)
         known.journal = kept
         return gone
 
-    async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
-        self._require_open()
-        document_checks.require_limit(limit, most=limits.SCAN_MAX)
-        return sorted(space for space in self._spaces if space > after)[:limit]
+    async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
+        return sorted(space for space in self._held if space > after)[:limit]
 
-    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
+    async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
+        body = b"".join([piece async for piece in pieces(chunks)])
         self._require_open()
-        document_checks.require_blob(space, key)
-        body = bytearray()
-        async for chunk in chunks:
-            body += chunk
-            if len(body) > limits.BLOB_BYTES:
-                raise LimitExceeded(what="bytes in a blob", limit=limits.BLOB_BYTES)
-        self._require_open()
-        self._spaces.setdefault(space, _Space()).blobs[key] = bytes(body)
+        self._held.setdefault(space, _Space()).blobs[key] = body
         return len(body)
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
-        self._require_open()
-        document_checks.require_blob(space, key)
-        known = self._spaces.get(space)
+        self._require_blob(space, key)
+        known = self._held.get(space)
         body = None if known is None else known.blobs.get(key)
         if body is None:
             raise NotFound(what="blob", name=key)
         for start in range(0, len(body), limits.BLOB_CHUNK_BYTES):
             yield body[start : start + limits.BLOB_CHUNK_BYTES]
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
-        self._require_open()
-        document_checks.require_erasure(erasure)
+    async def _erase(self, erasure: Erasure) -> Erased:
         if not erasure.whole_space:
-            return self._spaces.setdefault(erasure.space, _Space()).erase(erasure)
-        gone = self._spaces.pop(erasure.space, None) or _Space()
+            return self._held.setdefault(erasure.space, _Space()).erase(erasure)
+        gone = self._held.pop(erasure.space, None) or _Space()
         return Erased(documents=len(gone.ledger), blobs=len(gone.blobs), entries_scrubbed=len(gone.journal), sequence=0)
 
-    async def check(self) -> CheckReport:
-        self._require_open()
-        held = self._spaces.values()
+    async def _check(self) -> CheckReport:
+        held = self._held.values()
         return CheckReport(
             spaces=len(held),
             documents=sum(len(space.ledger) for space in held),
@@ -178,16 +141,12 @@ class MemoryStore:
             blobs=sum(len(space.blobs) for space in held),
         )
 
-    async def repair(self) -> CheckReport:
-        return await self.check()
+    async def _repair(self) -> CheckReport:
+        return await self._check()
 
     async def close(self) -> None:
         self._closed = True
-        self._spaces.clear()
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise StoreClosed
+        self._held.clear()
 
 
 def _document(space: _Space, ref: Ref) -> Document | None:

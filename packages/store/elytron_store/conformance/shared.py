@@ -28,8 +28,9 @@ from elytron_store.conformance.examples import (
 class SecondHandleSuite(Claims):
     """For stores that several may hold: give the fixture `second`, another handle on the store of `store`."""
 
-    async def test_it_declares_many_writers(self, store: Store, second: Store) -> None:
-        assert (store.capabilities.single_writer, second.capabilities) == (False, store.capabilities)
+    async def test_it_declares_many_writers_and_that_a_reader_sees_them(self, store: Store, second: Store) -> None:
+        assert store.capabilities == second.capabilities
+        assert (store.capabilities.single_writer, store.capabilities.following) == (False, True)
 
     async def test_each_sees_what_the_other_committed(self, store: Store, second: Store) -> None:
         for number in range(0, 6, 2):

@@ -18,7 +18,7 @@ from zlib import crc32
 
 from elytron_core import limits
 from elytron_core.canonical import checksum
-from elytron_core.errors import LimitExceeded, NotFound, StoreClosed, StoreCorrupt
+from elytron_core.errors import NotFound, StoreClosed, StoreCorrupt
 from elytron_store.file.disk import places
 from elytron_store.file.disk.failures import while_reading, while_writing
 from elytron_store.file.disk.locks import locked, try_lock
@@ -55,8 +55,6 @@ class BlobWriter:
     def write(self, data: bytes, /) -> None:
         """Add `data`, 1 to `limits.BLOB_CHUNK_BYTES` long, as the next chunk."""
         self.size += len(data)
-        if self.size > limits.BLOB_BYTES:
-            raise LimitExceeded(what="bytes in a blob", limit=limits.BLOB_BYTES)
         with self._mutex, while_writing("writing a blob"):
             self._put(self._opened(), data)
 

@@ -2,11 +2,12 @@
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ports.store import Document, JournalEntry, Ref
+from elytron_store.engine import Page
 from elytron_store.file import frame
 from elytron_store.file.frame import Block, KeptAnswer, KeptDocument
 from elytron_store.file.log import Hole, Log
@@ -71,7 +72,7 @@ class Contents:
             self._bury(self.ledger.remove(ref))
         self.end = block.end
 
-    def require_known(self, ref: Ref, held: Held[Span] | None, /) -> None:
+    def _require_known(self, ref: Ref, held: Held[Span] | None) -> None:
         """Raise StoreCorrupt where a lost frame may have said something newer of `ref`."""
         if self.holes and (held is None or held.body.at < self.holes[-1].start):
             raise StoreCorrupt(what=f"the log behind document {ref.collection}/{ref.key}")
@@ -80,6 +81,18 @@ class Contents:
         """Raise StoreCorrupt where frames were lost."""
         if self.holes:
             raise StoreCorrupt(what="the log of a space")
+
+    def find(self, refs: Sequence[Ref], /) -> list[tuple[Ref, Held[Span] | None]]:
+        """Return what is held at `refs`, in that order. Raises StoreCorrupt if a newer one may be lost."""
+        found = [(ref, self.ledger.find(ref)) for ref in refs]
+        for ref, held in found:
+            self._require_known(ref, held)
+        return found
+
+    def scan(self, page: Page, /) -> list[tuple[Ref, Held[Span]]]:
+        """Return what is held of `page`, in key order. Raises StoreCorrupt where frames were lost."""
+        self.require_complete()
+        return [(ref, held) for ref in self.ledger.window(page) if (held := self.ledger.find(ref)) is not None]
 
     def journal(self, log: Log, /, *, after: int, limit: int) -> list[JournalEntry]:
         """Return up to `limit` entries behind `after`, read from `log`. Raises StoreCorrupt if one is lost."""
@@ -110,6 +123,13 @@ class Contents:
     def _bury(self, gone: Held[Span] | None) -> None:
         if gone is not None:
             self.dead_bytes += gone.body.size
+
+
+class View(NamedTuple):
+    """A log and what is known of its generation."""
+
+    log: Log
+    contents: Contents
 
 
 def read_document(log: Log, ref: Ref, held: Held[Span], /) -> Document:

@@ -5,14 +5,14 @@ import shutil
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from typing import NamedTuple
 
 from elytron_core.errors import StoreBusy, StoreCorrupt, StoreFailed
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Document, Erased, Erasure, JournalEntry, Ref, Run
+from elytron_store.engine import Page
 from elytron_store.file import blobs, generation
 from elytron_store.file.blobs import BlobWriter
-from elytron_store.file.contents import Contents, read_document
+from elytron_store.file.contents import Contents, View, read_document
 from elytron_store.file.disk import places, quarantine
 from elytron_store.file.disk.failures import ENGINE, while_writing
 from elytron_store.file.disk.locks import locked
@@ -23,13 +23,6 @@ from elytron_store.file.log import Log
 from elytron_store.group_commit import Outcome
 from elytron_store.journal import compaction
 from elytron_store.path_probe import is_folder, is_there
-
-
-class View(NamedTuple):
-    """An open log and what is known of its generation."""
-
-    log: Log
-    contents: Contents
 
 
 class FileSpace:
@@ -72,21 +65,16 @@ class FileSpace:
             if view is None:
                 return [None] * len(refs)
             with self._mutex:
-                found = [(ref, view.contents.ledger.find(ref)) for ref in refs]
-            for ref, held in found:
-                view.contents.require_known(ref, held)
+                found = view.contents.find(refs)
             return [None if held is None else read_document(view.log, ref, held) for ref, held in found]
 
-    def scan(self, collection: str, /, *, prefix: str, after: str, limit: int, descending: bool) -> Sequence[Document]:
+    def scan(self, page: Page, /) -> Sequence[Document]:
         """Return documents in key order, as `Store.scan` promises."""
         with self._reading() as view:
             if view is None:
                 return []
-            view.contents.require_complete()
-            ledger = view.contents.ledger
             with self._mutex:
-                refs = ledger.window(collection, prefix=prefix, after=after, limit=limit, descending=descending)
-                found = [(ref, held) for ref in refs if (held := ledger.find(ref)) is not None]
+                found = view.contents.scan(page)
             return [read_document(view.log, ref, held) for ref, held in found]
 
     def journal(self, *, after: int, limit: int) -> Sequence[JournalEntry]:

@@ -7,7 +7,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from elytron_core import limits
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import StoreClosed, StoreCorrupt
 from elytron_core.ids import SpaceId
@@ -23,10 +22,9 @@ from elytron_core.ports.store import (
     Problem,
     Ref,
     Run,
-    validate,
 )
-from elytron_store import document_checks
 from elytron_store import limits as store_limits
+from elytron_store.engine import Engine, Page, pieces
 from elytron_store.file import folder as file_folder
 from elytron_store.file import repair as file_repair
 from elytron_store.file.blobs import BlobReader, BlobWriter
@@ -35,7 +33,6 @@ from elytron_store.file.disk.places import Places, folder_name
 from elytron_store.file.log import Log
 from elytron_store.file.space import FileSpace
 from elytron_store.group_commit import GroupCommitter, Work
-from elytron_store.journal import compaction
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,18 +41,18 @@ _THREADS = 8
 _SPACES_HELD = 1_024
 """Number of spaces whose maps a handle keeps; others are read again at their next use."""
 
-CAPABILITIES = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True)
 
-
-class FileStore:
+class FileStore(Engine):
     """A store in a folder. Use it from one event loop; files are touched in worker threads only."""
 
+    capabilities = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True)
+
     def __init__(self, where: Places, /, *, busy_wait_s: float) -> None:
+        super().__init__()
         self._where = where
         self._busy_wait_s = busy_wait_s
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="elytron-file")
         self._held: OrderedDict[SpaceId, tuple[FileSpace, GroupCommitter]] = OrderedDict()
-        self._closed = False
 
     @classmethod
     async def open(
@@ -104,75 +101,39 @@ class FileStore:
         """Have the store say that it was opened at `at`, and sweep out what died before."""
         await asyncio.to_thread(file_folder.note, self._where, at=at, busy_wait_s=self._busy_wait_s)
 
-    @property
-    def capabilities(self) -> StoreCapabilities:
-        return CAPABILITIES
-
-    async def commit(self, batch: Batch, /) -> Committed:
-        await document_checks.off_loop(validate, batch)
-        self._require_open()
+    async def _commit(self, batch: Batch) -> Committed:
         _, committer = self._hold(batch.space)
         return await committer.commit(batch)
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
-        self._require_open()
-        document_checks.require_get(space, refs)
+    async def _get(self, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None]:
         return await self._run(self._space(space).get, refs)
 
-    async def scan(
-        self,
-        space: SpaceId,
-        collection: str,
-        /,
-        *,
-        prefix: str = "",
-        after: str = "",
-        limit: int,
-        descending: bool = False,
-    ) -> Sequence[Document]:
-        self._require_open()
-        document_checks.require_scan(space, collection, limit=limit)
-        scan = self._space(space).scan
-        return await self._run(scan, collection, prefix=prefix, after=after, limit=limit, descending=descending)
+    async def _scan(self, space: SpaceId, page: Page) -> Sequence[Document]:
+        return await self._run(self._space(space).scan, page)
 
-    async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
-        self._require_open()
-        document_checks.require_journal(space, after=after, limit=limit)
+    async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
         return await self._run(self._space(space).journal, after=after, limit=limit)
 
-    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
-        self._require_open()
-        compaction.require_runs(space, runs)
+    async def _compact(self, space: SpaceId, runs: Sequence[Run]) -> int:
         return await self._run(self._space(space).compact_journal, runs)
 
-    async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
+    async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
         """Return spaces in the order of their digests; one whose header is lost is named by `check` alone."""
-        self._require_open()
-        document_checks.require_limit(limit, most=limits.SCAN_MAX)
         return await self._run(self._list, after, limit)
 
-    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
-        self._require_open()
-        document_checks.require_blob(space, key)
+    async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
         known = self._space(space)
         writer = BlobWriter(self._where, known.name, key, busy_wait_s=self._busy_wait_s)
         try:
-            rest = bytearray()
-            async for chunk in chunks:
-                rest += chunk
-                while len(rest) >= limits.BLOB_CHUNK_BYTES:
-                    await self._run(writer.write, bytes(rest[: limits.BLOB_CHUNK_BYTES]))
-                    del rest[: limits.BLOB_CHUNK_BYTES]
-            if rest:
-                await self._run(writer.write, bytes(rest))
+            async for piece in pieces(chunks):
+                await self._run(writer.write, piece)
             await self._run(known.publish, writer, key)
         finally:
             self._finally(writer.discard)
         return writer.size
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
-        self._require_open()
-        document_checks.require_blob(space, key)
+        self._require_blob(space, key)
         reader = BlobReader(self._where, folder_name(space), key)
         try:
             while chunks := await self._run(reader.next):
@@ -181,19 +142,15 @@ class FileStore:
         finally:
             self._finally(reader.close)
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
-        self._require_open()
-        document_checks.require_erasure(erasure)
+    async def _erase(self, erasure: Erasure) -> Erased:
         return await self._run(self._space(erasure.space).erase, erasure)
 
-    async def check(self) -> CheckReport:
-        self._require_open()
+    async def _check(self) -> CheckReport:
         names = await self._run(self._names)
         found = [each for name in names if (each := await self._run(file_repair.examine, self._where, name))]
         return file_repair.report(found, [problem for each in found for problem in each.problems(repaired=False)])
 
-    async def repair(self) -> CheckReport:
-        self._require_open()
+    async def _repair(self) -> CheckReport:
         problems: list[Problem] = []
         for name in await self._run(self._names):
             found = await self._run(file_repair.repair, self._where, name, busy_wait_s=self._busy_wait_s)
@@ -209,10 +166,6 @@ class FileStore:
             await committer.close()
         self._held.clear()
         await asyncio.to_thread(self._threads.shutdown)
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise StoreClosed
 
     async def _run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.wrap_future(self._submit(call, *args, **kwargs))

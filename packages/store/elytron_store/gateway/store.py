@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ConfigDict, ValidationError
 
 from elytron_core import limits
-from elytron_core.errors import ElytronError, InvalidInput, MissingExtra, StoreClosed, Unreachable
+from elytron_core.errors import ElytronError, InvalidInput, MissingExtra, Unreachable
 from elytron_core.errors.from_wire import error_of
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
@@ -23,11 +23,9 @@ from elytron_core.ports.store import (
     JournalEntry,
     Ref,
     Run,
-    validate,
 )
-from elytron_store import document_checks
+from elytron_store.engine import Engine, Page
 from elytron_store.gateway import wire
-from elytron_store.journal import compaction
 
 if TYPE_CHECKING:
     import httpx
@@ -46,17 +44,17 @@ class Told(Value):
     details: dict[str, str | int] = {}
 
 
-CAPABILITIES = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.OF_SERVER, ttl=True)
-
-
-class GatewayStore:
+class GatewayStore(Engine):
     """A store on an Elytron server that shares it. `api_key` decides: a user's own space, or an operator's all spaces.
 
     A server that does not answer raises Unreachable, and it is unknown whether a commit arrived: under an
     idempotency key it can be sent again. Nothing is tried again here, and nothing is answered from memory.
     """
 
+    capabilities = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.OF_SERVER, ttl=True)
+
     def __init__(self, url: str, /, *, api_key: str | None = None, timeout_s: float = limits.REMOTE_ANSWER_S) -> None:
+        super().__init__()
         try:
             import httpx
         except ImportError as error:
@@ -75,61 +73,36 @@ class GatewayStore:
             )
         except (httpx.InvalidURL, UnicodeError):
             raise InvalidInput(field="url", problem="is no address of a server") from None
-        self._is_open = True
         self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
-    @property
-    def capabilities(self) -> StoreCapabilities:
-        return CAPABILITIES
-
-    async def commit(self, batch: Batch, /) -> Committed:
-        validate(batch)
+    async def _commit(self, batch: Batch) -> Committed:
         return (await self._call(wire.COMMIT, wire.CommitCall(batch=batch))).committed
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
-        document_checks.require_get(space, refs)
+    async def _get(self, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None]:
         return (await self._call(wire.GET, wire.GetCall(space=space, refs=tuple(refs)))).documents
 
-    async def scan(
-        self,
-        space: SpaceId,
-        collection: str,
-        /,
-        *,
-        prefix: str = "",
-        after: str = "",
-        limit: int,
-        descending: bool = False,
-    ) -> Sequence[Document]:
-        document_checks.require_scan(space, collection, limit=limit)
-        call = wire.ScanCall(
-            space=space, collection=collection, prefix=prefix, after=after, limit=limit, descending=descending
-        )
-        return (await self._call(wire.SCAN, call)).documents
+    async def _scan(self, space: SpaceId, page: Page) -> Sequence[Document]:
+        return (await self._call(wire.SCAN, wire.ScanCall(space=space, **page._asdict()))).documents
 
-    async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
-        document_checks.require_journal(space, after=after, limit=limit)
+    async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
         return (await self._call(wire.JOURNAL, wire.JournalCall(space=space, after=after, limit=limit))).entries
 
-    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
-        compaction.require_runs(space, runs)
+    async def _compact(self, space: SpaceId, runs: Sequence[Run]) -> int:
         return (await self._call(wire.COMPACT, wire.CompactCall(space=space, runs=tuple(runs)))).entries
 
-    async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
-        document_checks.require_limit(limit, most=limits.SCAN_MAX)
+    async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
         return (await self._call(wire.SPACES, wire.SpacesCall(after=after, limit=limit))).spaces
 
-    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
-        document_checks.require_blob(space, key)
+    async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
         response = await self._send("PUT", wire.BLOBS, params={"space": space, "key": key}, content=aiter(chunks))
         return self._answer(wire.BlobAnswer, response).size
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         import httpx
 
-        document_checks.require_blob(space, key)
+        self._require_blob(space, key)
         with self._call_under_way():
             try:
                 async with self._client.stream("GET", wire.BLOBS, params={"space": space, "key": key}) as response:
@@ -147,18 +120,17 @@ class GatewayStore:
             except httpx.HTTPError as error:
                 raise _unreachable(error) from None
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
-        document_checks.require_erasure(erasure)
+    async def _erase(self, erasure: Erasure) -> Erased:
         return (await self._call(wire.ERASE, wire.EraseCall(erasure=erasure))).erased
 
-    async def check(self) -> CheckReport:
+    async def _check(self) -> CheckReport:
         return (await self._call(wire.CHECK, wire.HealthCall())).report
 
-    async def repair(self) -> CheckReport:
+    async def _repair(self) -> CheckReport:
         return (await self._call(wire.REPAIR, wire.HealthCall())).report
 
     async def close(self) -> None:
-        self._is_open = False
+        self._closed = True
         await self._idle.wait()
         await self._client.aclose()
 
@@ -190,8 +162,7 @@ class GatewayStore:
     @contextmanager
     def _call_under_way(self) -> Generator[None]:
         """Let a closing wait for what is done in the block. Raises StoreClosed if it has begun."""
-        if not self._is_open:
-            raise StoreClosed
+        self._require_open()
         self._under_way += 1
         self._idle.clear()
         try:

@@ -1,7 +1,7 @@
-"""Blobs of a space on an MCP file server: parts of lines under a version, which stands once its ready file is there.
+"""Blobs of a space on an MCP file server: parts of lines under a version, which counts once its ready file is there.
 
 <two digits>/<key>/<version>/<part>               lines of base64, each a chunk behind its checksum
-<two digits>/<key>/<version>.<parts>.<bytes>      the version is whole: so many parts, so many bytes
+<two digits>/<key>/<version>.<parts>.<bytes>      the version is whole: the number of its parts and bytes
 """
 
 import asyncio
@@ -10,11 +10,11 @@ from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from elytron_core import limits
 from elytron_core.canonical import checksum, digest
-from elytron_core.errors import ElytronError, LimitExceeded, NotFound, StoreCorrupt, StoreUnavailable
+from elytron_core.errors import ElytronError, NotFound, StoreCorrupt, StoreUnavailable
 from elytron_core.ports.store import Damage
 from elytron_store import limits as store_limits
+from elytron_store.engine import pieces
 from elytron_store.file.frame import CHECKSUM_BYTES
 from elytron_store.file.repair import Findings, Trouble
 from elytron_store.mcp.shard_log import Shared
@@ -45,14 +45,8 @@ class BlobFiles:
         name = f"{self._shared.lease.epoch:08}-{self._shared.ids.new()}"
         writer = _Writer(self._shared, f"{self._of(key)}/{name}", key)
         try:
-            rest = bytearray()
-            async for chunk in chunks:
-                rest += chunk
-                while len(rest) >= limits.BLOB_CHUNK_BYTES:
-                    await writer.write(bytes(rest[: limits.BLOB_CHUNK_BYTES]))
-                    del rest[: limits.BLOB_CHUNK_BYTES]
-            if rest:
-                await writer.write(bytes(rest))
+            async for piece in pieces(chunks):
+                await writer.write(piece)
             await self._shared.lease.confirm()
         except BaseException:
             # Likewise where the caller went away: what no ready file names is nothing, and goes with the next version.
@@ -175,8 +169,6 @@ class _Writer:
 
     async def write(self, chunk: bytes, /) -> None:
         self.size += len(chunk)
-        if self.size > limits.BLOB_BYTES:
-            raise LimitExceeded(what="bytes in a blob", limit=limits.BLOB_BYTES)
         await self._shared.lease.hold()
         version = self._folder.rpartition("/")[2]
         sealed = _checksum(self._key, version, self._index, chunk) + chunk

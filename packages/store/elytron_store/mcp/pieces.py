@@ -10,7 +10,7 @@ from elytron_store.mcp.tools import ToolFiles, WriteMode
 
 
 class Pieces:
-    """What was moved aside, in `folder`, under the labels of the file store."""
+    """The pieces in `folder`, under the labels of the file store."""
 
     def __init__(self, files: ToolFiles, folder: str, /) -> None:
         self._files = files

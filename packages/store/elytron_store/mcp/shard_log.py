@@ -1,4 +1,4 @@
-"""The log of one space on an MCP file server: found, read, appended to, and written anew as another generation."""
+"""The log of one space on an MCP file server: found, read, appended to, and rewritten as another generation."""
 
 from collections.abc import Iterable, Sequence
 from io import SEEK_END, BytesIO
@@ -8,7 +8,7 @@ from elytron_core.errors import StoreCorrupt, StoreUnavailable
 from elytron_core.ids import Ids, SpaceId
 from elytron_store import limits as store_limits
 from elytron_store.file import frame, generation
-from elytron_store.file.contents import Contents
+from elytron_store.file.contents import Contents, View
 from elytron_store.file.generation import Frame
 from elytron_store.file.log import Log
 from elytron_store.mcp.lease import Lease
@@ -36,17 +36,10 @@ class Shared(NamedTuple):
     root: str
 
 
-class View(NamedTuple):
-    """A log in memory and what is known of it."""
-
-    log: Log
-    contents: Contents
-
-
 class ShardLog:
     """The log in `folder`. A writer appends to shards of its own and never to another's.
 
-    After a failed appending nobody knows what arrived: the caller loads the log again, and what comes late is cut off.
+    After a failed appending it is unknown what arrived: the caller loads the log again, and what comes late is cut off.
     """
 
     def __init__(self, shared: Shared, folder: str, space: SpaceId | None, /) -> None:
@@ -67,7 +60,7 @@ class ShardLog:
         return 0 if self.view is None else self.view.log.size()
 
     async def load(self, *, is_to_be_cut: bool) -> None:
-        """Read the log, None where there is none. With `is_to_be_cut`, nothing that comes late counts any more."""
+        """Read the log; without one, `view` is None. With `is_to_be_cut`, what arrives later is ignored."""
         self._shard = None
         found = await standing(self._shared.files, self._folder)
         epoch, number = (0, 0) if found is None else found.rank[0]
@@ -87,7 +80,7 @@ class ShardLog:
         self._note_worth()
 
     async def append(self, frames: Sequence[Frame], /) -> None:
-        """Leave `frames` behind the log. Raises whatever a call raises; then the log has to be loaded again."""
+        """Leave `frames` behind the log. Raises the error of any call; then the log has to be loaded again."""
         assert self.view is not None, "a log that is appended to was loaded"
         log, contents = self.view
         start = log.acknowledged
@@ -138,12 +131,12 @@ class ShardLog:
         self.view = View(log, contents)
 
     async def _stand(self, word: str) -> None:
-        """Have the generation stand that was just written, and remove all others."""
+        """Make the generation that was just written the current one, and remove all others."""
         assert self._generation is not None, "a generation was begun"
         name = self._generation.name
         await self._shared.lease.confirm()
         await self._shared.files.write(f"{self._folder}/{name}/{word}", f"{word}\n", mode=WriteMode.TRUNCATE)
-        # Who takes the store later sees the new generation: nobody needs the old ones, however late they go.
+        # A later writer sees the new generation and needs no older one, so these may go at any time.
         await self._shared.lease.confirm_on_server()
         for entry in await self._shared.files.list(self._folder):
             if entry.name != name:
@@ -185,7 +178,7 @@ class ShardLog:
 
 
 async def standing(files: ToolFiles, folder: str, /) -> Generation | None:
-    """Return the generation of the log in `folder` that stands, None where none does."""
+    """Return the current generation of the log in `folder`, None if it has none."""
     found: list[Generation] = []
     for entry in await files.list(folder):
         if not is_generation(entry.name):

@@ -1,12 +1,12 @@
-"""A log as text files: each appending is one or more lines of base64, so that a torn one is told by its missing end.
+"""A log as text files: each appending is one or more lines of base64, so that a torn one shows by its missing end.
 
 <generation>/<epoch>.<number>.<start>     a shard: bytes of the log from offset `start` on, in lines
-<generation>/ready                        the generation is whole, and stands
+<generation>/ready                        the generation is whole, and is the current one
 <generation>/gone                         likewise; it says that the space was erased
 
-A generation is `<epoch>.<number>.<id>`. A line that begins with ~ is continued by the next. What stands behind the last
-line that is not, is nothing yet. A shard's `start` cuts off what the shards before it hold beyond that: what a dead
-writer's call appends late changes nothing.
+A generation is `<epoch>.<number>.<id>`. A line that begins with ~ is continued by the next; lines without an end are
+ignored. A shard's `start` cuts off what the shards before it hold beyond that: what a dead writer's call appends late
+changes nothing.
 """
 
 import binascii
@@ -46,7 +46,7 @@ class Generation:
 
     @property
     def rank(self) -> tuple[tuple[int, int], str]:
-        """Return what the standing generation has the most of: when it was begun, or appended to last."""
+        """Return the time at which it was begun, or last appended to: the current generation has the highest."""
         epoch, number, _ = self.name.split(".")
         return max([(int(epoch), int(number)), *((name.epoch, name.number) for name, _ in self.shards)]), self.name
 

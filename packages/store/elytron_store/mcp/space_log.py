@@ -8,27 +8,26 @@ from typing import TypeVar
 
 from elytron_core.errors import Conflict, ElytronError, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Batch, Committed, Damage, Document, Erased, Erasure, Ref, Run
-from elytron_store import limits as store_limits
+from elytron_core.ports.store import Batch, Committed, Damage, Erased, Erasure, Run
+from elytron_store import group_commit
 from elytron_store.file import generation
-from elytron_store.file.contents import Contents, read_document
+from elytron_store.file.contents import Contents, View
 from elytron_store.file.disk import quarantine
 from elytron_store.file.repair import Findings, Trouble, examine_log, mended
-from elytron_store.group_commit import Outcome
+from elytron_store.group_commit import Outcome, Waiting
 from elytron_store.journal import compaction
 from elytron_store.mcp.blob_files import BlobFiles
 from elytron_store.mcp.pieces import Pieces
-from elytron_store.mcp.shard_log import ShardLog, Shared, View
+from elytron_store.mcp.shard_log import ShardLog, Shared
 
 T = TypeVar("T")
-Waiting = tuple[Batch, asyncio.Future[Committed]]
 
 
 class SpaceLog:
     """The space in the folder `name`, None where its name is lost. Commits that wait for one are appended together."""
 
     def __init__(self, shared: Shared, name: str, space: SpaceId | None, /) -> None:
-        self.folder = f"{shared.root}/spaces/{name[:2]}/{name}"  # few stand in one folder: a listing is bounded
+        self.folder = f"{shared.root}/spaces/{name[:2]}/{name}"  # a listing is bounded, so few are in one folder
         self.blobs = BlobFiles(shared, f"{shared.root}/blobs/{name[:2]}/{name}")
         self._shared = shared
         self._aside = Pieces(shared.files, f"{shared.root}/quarantine/{name[:2]}/{name}")
@@ -105,7 +104,7 @@ class SpaceLog:
             return view.contents.entries - left.count
 
     async def examine(self) -> Findings | None:
-        """Read everything on the server anew; return what was found, None if there is no such space."""
+        """Read everything on the server again; return what was found, None if there is no such space."""
         async with self._turn:
             self._is_loaded = False
             findings = Findings(space=self._space)
@@ -121,13 +120,13 @@ class SpaceLog:
             return findings
 
     async def repair(self) -> Findings | None:
-        """Move what is damaged aside and write the rest anew; return what was found."""
+        """Move what is damaged aside and rewrite the rest; return what was found."""
         findings = await self.examine()
         if findings is None or not findings.troubles:
             return findings
         async with self._writing(is_lost_fine=True):
             view = self._log.view
-            if view is None:  # behind a lost header nothing can be told apart, so all of the log goes aside
+            if view is None:  # without a header no frame can be recognised, so all of the log goes aside
                 await self._log.move_aside(self._aside)
                 return findings
             pieces, frames = mended(view.log)
@@ -152,27 +151,12 @@ class SpaceLog:
             return Erased(documents=documents, blobs=blobs, entries_scrubbed=entries, sequence=0)
 
     async def _append_all(self) -> None:
-        while self._waiting:
-            group: list[Waiting] = []
-            size = 0
-            while self._waiting and len(group) < store_limits.GROUP_BATCHES and size < store_limits.GROUP_BYTES:
-                batch, answer = self._waiting.popleft()
-                if not answer.done():
-                    group.append((batch, answer))
-                    size += sum(len(put.body) for put in batch.puts)
-            if not group:
-                continue
+        while group := group_commit.take(self._waiting):
             try:
                 outcomes = await self._append([batch for batch, _ in group])
             except ElytronError as error:
                 outcomes = [error] * len(group)
-            for (_, answer), outcome in zip(group, outcomes, strict=True):
-                if answer.done():
-                    continue  # cancelled while it was appended: applied, without an answer
-                if isinstance(outcome, Committed):
-                    answer.set_result(outcome)
-                else:
-                    answer.set_exception(outcome)
+            group_commit.answer(group, outcomes)
         self._appending = None
 
     async def _append(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
@@ -221,19 +205,3 @@ class SpaceLog:
         if not self._is_loaded:
             await self._log.load(is_to_be_cut=self._is_to_be_cut or self._shared.lease.is_after_a_crash)
             self._is_loaded, self._is_to_be_cut = True, False
-
-
-def documents_at(view: View, refs: Sequence[Ref], /) -> list[Document | None]:
-    """Return the documents at `refs`, in that order."""
-    found = [(ref, view.contents.ledger.find(ref)) for ref in refs]
-    for ref, held in found:
-        view.contents.require_known(ref, held)
-    return [None if held is None else read_document(view.log, ref, held) for ref, held in found]
-
-
-def scanned(view: View, collection: str, /, *, prefix: str, after: str, limit: int, descending: bool) -> list[Document]:
-    """Return documents in key order, as `Store.scan` promises."""
-    view.contents.require_complete()
-    ledger = view.contents.ledger
-    refs = ledger.window(collection, prefix=prefix, after=after, limit=limit, descending=descending)
-    return [read_document(view.log, ref, held) for ref in refs if (held := ledger.find(ref)) is not None]

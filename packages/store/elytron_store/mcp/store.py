@@ -1,15 +1,13 @@
 """The store port over the six tools of an MCP file server: one append-only log per space, one writer at a time."""
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Self
 
-from elytron_core import limits
 from elytron_core.clock import Clock
-from elytron_core.errors import ElytronError, NotFound, StoreClosed, StoreMissing
+from elytron_core.errors import ElytronError, NotFound, StoreMissing
 from elytron_core.ids import Ids, SpaceId
 from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabilities
 from elytron_core.ports.store import (
@@ -23,28 +21,26 @@ from elytron_core.ports.store import (
     Problem,
     Ref,
     Run,
-    validate,
 )
-from elytron_store import document_checks, manifest
 from elytron_store import limits as store_limits
+from elytron_store import manifest
+from elytron_store.engine import Engine, Page
 from elytron_store.file import frame
+from elytron_store.file.contents import View, read_document
 from elytron_store.file.disk.places import folder_name
 from elytron_store.file.repair import Findings, report
-from elytron_store.journal import compaction
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest
 from elytron_store.mcp.lease import Lease
 from elytron_store.mcp.shard_log import Shared, read_text, standing
 from elytron_store.mcp.shards import joined
-from elytron_store.mcp.space_log import SpaceLog, documents_at, scanned
+from elytron_store.mcp.space_log import SpaceLog
 from elytron_store.mcp.tools import ENGINE, ToolFiles, WriteMode
 
 _ROOT = "/elytron"
 _HEADER_CHARS = 4 * frame.HEADER_BYTES
 
-CAPABILITIES = StoreCapabilities(durable=True, single_writer=True, erasure=ErasurePromise.OF_SERVER, ttl=True)
 
-
-class McpStore:
+class McpStore(Engine):
     """A store on an MCP file server. Use it from one event loop.
 
     One handle at a time writes and reads it: others are refused with StoreBusy until it is closed, or does nothing
@@ -53,14 +49,15 @@ class McpStore:
     again.
     """
 
+    capabilities = StoreCapabilities(
+        durable=True, single_writer=True, erasure=ErasurePromise.OF_SERVER, ttl=True, following=False
+    )
+
     def __init__(self, shared: Shared, /) -> None:
+        super().__init__()
         self._shared = shared
-        self._spaces: OrderedDict[SpaceId, SpaceLog] = OrderedDict()
+        self._held: OrderedDict[SpaceId, SpaceLog] = OrderedDict()
         self._names: dict[str, SpaceId] = {}
-        self._under_way = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._closed = False
 
     @classmethod
     async def open(
@@ -95,53 +92,26 @@ class McpStore:
             raise
         return cls(Shared(files, lease, ids, _ROOT))
 
-    @property
-    def capabilities(self) -> StoreCapabilities:
-        return CAPABILITIES
-
-    async def commit(self, batch: Batch, /) -> Committed:
-        self._require_open()
-        validate(batch)
+    async def _commit(self, batch: Batch) -> Committed:
         return await self._space(batch.space).commit(batch)
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
-        self._require_open()
-        document_checks.require_get(space, refs)
+    async def _get(self, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None]:
         found = await self._reading(space)
-        return await found.read(lambda view: documents_at(view, refs), otherwise=[None] * len(refs))
+        return await found.read(partial(_documents, refs=refs), otherwise=[None] * len(refs))
 
-    async def scan(
-        self,
-        space: SpaceId,
-        collection: str,
-        /,
-        *,
-        prefix: str = "",
-        after: str = "",
-        limit: int,
-        descending: bool = False,
-    ) -> Sequence[Document]:
-        self._require_open()
-        document_checks.require_scan(space, collection, limit=limit)
+    async def _scan(self, space: SpaceId, page: Page) -> Sequence[Document]:
         found = await self._reading(space)
-        look = partial(scanned, prefix=prefix, after=after, limit=limit, descending=descending)
-        return await found.read(lambda view: look(view, collection), otherwise=[])
+        return await found.read(partial(_scanned, page=page), otherwise=[])
 
-    async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
-        self._require_open()
-        document_checks.require_journal(space, after=after, limit=limit)
+    async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
         found = await self._reading(space)
         return await found.read(lambda view: view.contents.journal(view.log, after=after, limit=limit), otherwise=[])
 
-    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
-        self._require_open()
-        compaction.require_runs(space, runs)
+    async def _compact(self, space: SpaceId, runs: Sequence[Run]) -> int:
         return await (await self._reading(space)).compact_journal(runs)
 
-    async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
+    async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
         """Return spaces in the order of their digests; one whose header is lost is named by `check` alone."""
-        self._require_open()
-        document_checks.require_limit(limit, most=limits.SCAN_MAX)
         await self._shared.lease.hold()
         behind = folder_name(after) if after else ""
         found: list[SpaceId] = []
@@ -152,9 +122,7 @@ class McpStore:
                 found.append(space)
         return found
 
-    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
-        self._require_open()
-        document_checks.require_blob(space, key)
+    async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
         await self._shared.lease.hold()
         known = self._space(space)
         written = await known.blobs.write(key, self._while_open(chunks))
@@ -162,26 +130,22 @@ class McpStore:
         return written
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
-        self._require_open()
-        document_checks.require_blob(space, key)
+        self._require_blob(space, key)
         await self._shared.lease.hold()
         async for chunk in self._space(space).blobs.read(key):
             yield chunk
             self._require_open()
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
-        self._require_open()
-        document_checks.require_erasure(erasure)
+    async def _erase(self, erasure: Erasure) -> Erased:
         await self._shared.lease.hold()
         self._names.pop(folder_name(erasure.space), None)
         return await self._space(erasure.space).erase(erasure)
 
-    async def check(self) -> CheckReport:
+    async def _check(self) -> CheckReport:
         found = await self._examined()
         return report(found, [problem for each in found for problem in each.problems(repaired=False)])
 
-    async def repair(self) -> CheckReport:
-        self._require_open()
+    async def _repair(self) -> CheckReport:
         await self._shared.lease.hold()
         problems: list[Problem] = []
         for name in await self._folders():
@@ -194,36 +158,32 @@ class McpStore:
         """Finish what was accepted, and let the next writer in at once if the server can be reached."""
         if not self._closed:
             self._closed = True
-            for space in self._spaces.values():
+            for space in self._held.values():
                 await space.settle()
             with suppress(ElytronError):  # else the lease ends by itself
                 await self._shared.lease.release()
-            self._spaces.clear()
+            self._held.clear()
             await self._shared.files.close()
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise StoreClosed
 
     async def _reading(self, space: SpaceId) -> SpaceLog:
         await self._shared.lease.hold()
         return self._space(space)
 
     def _space(self, space: SpaceId) -> SpaceLog:
-        held = self._spaces.get(space)
+        held = self._held.get(space)
         if held is None:
-            held = self._spaces[space] = SpaceLog(self._shared, folder_name(space), space)
+            held = self._held[space] = SpaceLog(self._shared, folder_name(space), space)
             self._let_go()
-        self._spaces.move_to_end(space)
+        self._held.move_to_end(space)
         return held
 
     def _let_go(self) -> None:
         """Keep the spaces used last that fit."""
         size = 0
-        for space, known in reversed(list(self._spaces.items())):
+        for space, known in reversed(list(self._held.items())):
             size += known.size
             if size > store_limits.MCP_HELD_BYTES and known.is_idle:
-                del self._spaces[space]
+                del self._held[space]
 
     async def _while_open(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
         async for chunk in chunks:
@@ -262,6 +222,15 @@ class McpStore:
         await self._shared.lease.hold()
         found = [await self._known(name, await self._name_of(name)).examine() for name in await self._folders()]
         return [each for each in found if each is not None]
+
+
+def _documents(view: View, *, refs: Sequence[Ref]) -> Sequence[Document | None]:
+    found = view.contents.find(refs)
+    return [None if held is None else read_document(view.log, ref, held) for ref, held in found]
+
+
+def _scanned(view: View, *, page: Page) -> Sequence[Document]:
+    return [read_document(view.log, ref, held) for ref, held in view.contents.scan(page)]
 
 
 async def _manifest(files: ToolFiles, *, is_made: bool) -> Manifest | None:

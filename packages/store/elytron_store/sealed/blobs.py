@@ -17,7 +17,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from elytron_core import limits
-from elytron_core.errors import LimitExceeded, SealBroken
+from elytron_core.errors import SealBroken
+from elytron_store.engine import pieces
 from elytron_store.sealed.cipher import NONCE_BYTES, TAG_BYTES, VERSION, DataKey, random_nonce
 
 CHUNK_BYTES = 256 * 1024 - NONCE_BYTES - TAG_BYTES
@@ -42,23 +43,16 @@ class Sealing:
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the sealed blob. Raises LimitExceeded where more than `limits.BLOB_BYTES` flow in."""
         yield self._head
-        held = bytearray()
+        held = b""
         number = 0
-        async for part in self._parts:
-            self.size += len(part)
-            if self.size > limits.BLOB_BYTES:
-                raise LimitExceeded(what="bytes in a blob", limit=limits.BLOB_BYTES)
-            rest = memoryview(part)
-            while rest:
-                # A full chunk waits until more comes, for the last one must be sealed as such.
-                if len(held) == CHUNK_BYTES:
-                    yield self._seal(bytes(held), number, b"more")
-                    number += 1
-                    held.clear()
-                room = CHUNK_BYTES - len(held)
-                held += rest[:room]
-                rest = rest[room:]
-        yield self._seal(bytes(held), number, b"last")
+        async for piece in pieces(self._parts, size=CHUNK_BYTES):
+            self.size += len(piece)
+            # A chunk waits until more comes, for the last one must be sealed as such.
+            if held:
+                yield self._seal(held, number, b"more")
+                number += 1
+            held = piece
+        yield self._seal(held, number, b"last")
 
     def _seal(self, plain: bytes, number: int, end: bytes) -> bytes:
         nonce = random_nonce()

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Self
 
 from elytron_core import canonical
@@ -9,7 +10,7 @@ from elytron_core.clock import Clock
 from elytron_core.errors import Conflict, KeyDestroyed, KeyMissing, SealBroken, StoreForeign
 from elytron_core.ids import Ids, SpaceId
 from elytron_core.ports.keys import KeyProvider
-from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Put, Ref, Store
+from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Erasure, Put, Ref, Store
 from elytron_store.sealed.cipher import DataKey, place
 from elytron_store.sealed.records import (
     GUARD,
@@ -137,6 +138,31 @@ class Keyring:
         kept = read(SpaceRecord, record.body, what=RECORD_WHAT)
         keys = {key.number: await self.wrapping.open(inner, key) for key in kept.keys}
         return Vault(inner, seat=seat, guard=await self.guard(inner), keys=keys)
+
+    async def bury(self, space: SpaceId, /) -> SpaceId | None:
+        """Mark `space` as destroyed and physically erase its wrapped keys; return its inner space, None without keys.
+
+        The mark comes first, and `free` takes it away last, so what is cut short can be repeated.
+        """
+        while (kept := await self.seat(space)) is not None:
+            seat = read(Seat, kept.body, what=SEAT_WHAT)
+            if seat.life is Life.LIVE:
+                mark = Seat(inner=seat.inner, life=Life.DESTROYED)
+                try:
+                    await self.inner.commit(batch(self.clock, Put(kept.ref, mark.to_bytes(), kept.revision)))
+                except Conflict:
+                    continue
+            await self.inner.erase(Erasure(space=KEYRING, at=self.clock.now(), refs=(record_ref(seat.inner),)))
+            return SpaceId(seat.inner)
+        return None
+
+    async def free(self, space: SpaceId, inner: SpaceId, /) -> None:
+        """Take the mark of the destroyed `inner` away, so that the name `space` can live again."""
+        kept = await self.seat(space)
+        if kept is None or read(Seat, kept.body, what=SEAT_WHAT) != Seat(inner=inner, life=Life.DESTROYED):
+            return
+        with suppress(Conflict):  # another call finished the same erasure
+            await self.inner.commit(batch(self.clock, Delete(kept.ref, kept.revision)))
 
     async def mark(self, space: str, /) -> SpaceId:
         """Return the position of `space` in the order of inner spaces, with keys or without."""

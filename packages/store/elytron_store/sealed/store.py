@@ -24,7 +24,7 @@ from elytron_core.ports.store import (
 )
 from elytron_store import document_checks
 from elytron_store.journal import compaction
-from elytron_store.sealed import blobs, destruction, inspection, rotation
+from elytron_store.sealed import blobs, inspection, rotation
 from elytron_store.sealed.cipher import DataKey
 from elytron_store.sealed.keyring import Keyring
 from elytron_store.sealed.records import KEYRING, Covers
@@ -191,7 +191,7 @@ class SealedStore:
             if inner is None:
                 return Erased(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
             erased = await self._erase_inner(inner, at=erasure.at)
-            await destruction.free(self._keyring, erasure.space, inner)
+            await self._keyring.free(erasure.space, inner)
             return erased
         while True:
             vault = await self._vaults.fresh(erasure.space)
@@ -277,7 +277,7 @@ class SealedStore:
 
     async def _bury(self, space: SpaceId) -> SpaceId | None:
         self._vaults.drop(space)
-        inner = await destruction.bury(self._keyring, space)
+        inner = await self._keyring.bury(space)
         self._vaults.drop(space)  # a running call may have opened it again before the mark was stored
         return inner
 

@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol, TypeVar, TypeVarTuple
 from zlib import crc32
 
-from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.errors import ElytronError, LimitExceeded, NotFound, StoreCorrupt, StoreUnavailable
+from elytron_core.errors import ElytronError, NotFound, StoreCorrupt, StoreUnavailable
 from elytron_core.ids import SpaceId
+from elytron_store.engine import pieces
 from elytron_store.sqlite.database import rows
 from elytron_store.sqlite.database.connection import snapshot
 from elytron_store.sqlite.database.driver import Raw
@@ -61,7 +61,7 @@ async def write(run: Run, space: SpaceId, key: str, chunks: AsyncIterable[bytes]
     window: list[bytes] = []
     staged = size = 0
     try:
-        async for chunk in _pieces(chunks):
+        async for chunk in pieces(chunks):
             size += len(chunk)
             window.append(chunk)
             if len(window) == WINDOW_PARTS:
@@ -97,22 +97,6 @@ async def read(run: Run, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
             chunks = await coming.popleft()
     finally:
         await asyncio.gather(*coming, return_exceptions=True)
-
-
-async def _pieces(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """Yield the same bytes in pieces of one size, the last one shorter and never empty."""
-    piece = bytearray()
-    size = 0
-    async for chunk in chunks:
-        size += len(chunk)
-        if size > limits.BLOB_BYTES:
-            raise LimitExceeded(what="bytes in a blob", limit=limits.BLOB_BYTES)
-        piece += chunk
-        while len(piece) >= limits.BLOB_CHUNK_BYTES:
-            yield bytes(piece[: limits.BLOB_CHUNK_BYTES])
-            del piece[: limits.BLOB_CHUNK_BYTES]
-    if piece:
-        yield bytes(piece)
 
 
 def _stage(raw: Raw, upload: Upload, first: int, chunks: Sequence[bytes], at: Instant) -> None:

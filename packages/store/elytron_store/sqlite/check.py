@@ -125,7 +125,7 @@ def _set_aside(raw: Raw, found: Found, at: Instant) -> Problem:
         return found.problem
     space, collection, key = found.place
     if found.problem.damage is Damage.BLOB:
-        # The chunks stay where they are; without the row no reader finds the way to them.
+        # The chunks stay; without the row no reader finds them.
         row = raw.execute("SELECT upload FROM blobs WHERE space = ? AND key = ?", (space, key)).fetchone()
         kept = None if row is None else (0, row[0], b"")
         table, where, place = "blobs", "space = ? AND key = ?", (space, key)

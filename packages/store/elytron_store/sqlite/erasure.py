@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from elytron_core.ports.store import Action, Batch, Entry, Erased, Erasure, Ref
+from elytron_store import limits as store_limits
 from elytron_store.document_checks import ERASURE_REF
 from elytron_store.sqlite import blobs
 from elytron_store.sqlite.database import rows
@@ -28,17 +29,17 @@ def erase(raw: Raw, access: Access, erasure: Erasure, /) -> Erased:
         return _erase_space(raw, erasure.space) if erasure.whole_space else _erase_named(raw, erasure)
 
 
-def purge(raw: Raw, access: Access, erasure: Erasure, vacuum_bytes: int, /) -> None:
+def purge(raw: Raw, access: Access, erasure: Erasure, /) -> None:
     """Leave no byte in the file that no row holds. Raises StoreBusy while a reader holds an older state.
 
     `secure_delete` alone does not: when SQLite rebuilds a page to balance a tree, copies of its rows stay behind in
     the page's free room, and outlive the rows. So the tables are rewritten and their old pages overwritten: in
-    memory if the file is small, else in the file. Of the latter's tables those with blobs are left out
+    memory if the file has up to `VACUUM_BYTES`, else in the file. Of the latter's tables those with blobs are left out
     unless a whole space goes: their bytes are on separate pages, which are overwritten as they are freed.
     """
     # Even a look at the page count needs a lock, which a commit of others holds if there is no WAL.
     pages: int = patiently(lambda: raw.execute("PRAGMA page_count").fetchone()[0], wait_s=access.busy_wait_s)
-    if pages * page_bytes(raw) <= vacuum_bytes:
+    if pages * page_bytes(raw) <= store_limits.VACUUM_BYTES:
         patiently(lambda: raw.execute("VACUUM"), wait_s=access.busy_wait_s)
     else:
         kept: set[str] = set() if erasure.whole_space else {"chunks", "quarantine"}

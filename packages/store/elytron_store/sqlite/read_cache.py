@@ -25,9 +25,9 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Committed, Document, JournalEntry, Ref, numbered
 from elytron_store import document_checks
 from elytron_store import limits as store_limits
+from elytron_store.engine import Page
 from elytron_store.sqlite import reads
 from elytron_store.sqlite.database.driver import ERRORS, Raw
-from elytron_store.sqlite.reads import Page
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from functools import cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, JournalEntry, Ref
+from elytron_store.engine import Page
 from elytron_store.sqlite.database import rows
 from elytron_store.sqlite.database.connection import snapshot
 from elytron_store.sqlite.database.driver import Raw
@@ -39,7 +40,7 @@ def get(raw: Raw, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document |
 
 
 def get_small(raw: Raw, space: SpaceId, refs: Sequence[Ref], most: int, /) -> Sequence[Document | None] | None:
-    """Return the same where no body has more than `most` bytes; None where one has, which is not read."""
+    """Return the same if no body has more than `most` bytes; else None, and the long one is not read."""
     found = _found(raw, _SMALL, (most, space), refs)
     return _placed(space, refs, found) if _is_whole(found) else None
 
@@ -67,23 +68,13 @@ def _placed(space: SpaceId, refs: Sequence[Ref], found: Sequence[Row]) -> Sequen
     return [documents.get(ref) for ref in refs]
 
 
-class Page(NamedTuple):
-    """Documents of a collection that a scan selects."""
-
-    collection: str
-    prefix: str
-    after: str
-    limit: int
-    descending: bool
-
-
 def scan(raw: Raw, space: SpaceId, page: Page, /) -> Sequence[Document]:
     """Return a page of documents, as `Store.scan` does."""
     return [rows.document(space, row) for row in _scanned(raw, _DOCUMENT, (space,), page)]
 
 
 def scan_small(raw: Raw, space: SpaceId, page: Page, most: int, /) -> Sequence[Document] | None:
-    """Return the same where no body has more than `most` bytes; None where one has, which is not read."""
+    """Return the same if no body has more than `most` bytes; else None, and the long one is not read."""
     found = _scanned(raw, _SMALL, (most, space), page)
     return [rows.document(space, row) for row in found] if _is_whole(found) else None
 

@@ -7,9 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar, TypeVarTuple
 
-from elytron_core import limits
 from elytron_core.clock import Clock, Instant
-from elytron_core.errors import StoreClosed, StoreFailed, StoreFull, StoreReadOnly, StoreUnavailable
+from elytron_core.errors import StoreFailed, StoreFull, StoreReadOnly, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabilities
 from elytron_core.ports.store import (
@@ -22,12 +21,10 @@ from elytron_core.ports.store import (
     JournalEntry,
     Ref,
     Run,
-    validate,
 )
-from elytron_store import document_checks
 from elytron_store import limits as store_limits
 from elytron_store.durability import Durability
-from elytron_store.journal import compaction
+from elytron_store.engine import Engine, Page
 from elytron_store.sqlite import blobs, reads, setup
 from elytron_store.sqlite import check as sqlite_check
 from elytron_store.sqlite import erasure as sqlite_erasure
@@ -45,10 +42,8 @@ Ts = TypeVarTuple("Ts")
 
 _READERS = 2
 
-CAPABILITIES = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True)
 
-
-class SqliteStore:
+class SqliteStore(Engine):
     """A store in one SQLite file that any number of handles and processes may share.
 
     Commits that wait at the same time share one flush. With `Durability.NORMAL` an acknowledged write survives the end
@@ -56,9 +51,12 @@ class SqliteStore:
     On a device without room what is stored can be read, and written again where room was made.
     """
 
+    capabilities = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True)
+
     def __init__(
         self, writer: Writer, readers: Sequence[Connection], watch: Raw | None, /, *, clock: Clock, access: Access
     ) -> None:
+        super().__init__()
         self._memo = Memo(watch, others=writer.others) if watch is not None else None
         self._writer = writer
         self._readers = readers or (writer.connection,)
@@ -66,7 +64,6 @@ class SqliteStore:
         self._clock = clock
         self._access = access
         self._process = os.getpid()
-        self._closed = False
 
     @classmethod
     async def open(
@@ -143,13 +140,7 @@ class SqliteStore:
         writer = Writer(connection, clock=clock, access=access, refused=way.refused)
         return cls(writer, beside, watch, clock=clock, access=access)
 
-    @property
-    def capabilities(self) -> StoreCapabilities:
-        return CAPABILITIES
-
-    async def commit(self, batch: Batch, /) -> Committed:
-        await document_checks.off_loop(validate, batch)
-        self._require_open()
+    async def _commit(self, batch: Batch) -> Committed:
         memo = self._memo
         if memo is None:
             return await self._writer.commit(batch)
@@ -167,32 +158,20 @@ class SqliteStore:
     async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
         self._require_open()
         memo = self._memo
+        # Only valid requests get into the memo, so a hit needs no check.
+        found = None if memo is None else memo.documents(memo.version(), space, refs)
+        return await super().get(space, refs) if found is None else found
+
+    async def _get(self, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None]:
+        memo = self._memo
         if memo is None:
-            document_checks.require_get(space, refs)
             return await self._read(reads.get, space, refs)
         version = memo.version()
-        found = memo.documents(version, space, refs)
-        if found is None:
-            # The request itself was right.
-            document_checks.require_get(space, refs)
-            found = await self._read(reads.get, space, refs)
-            memo.keep_documents(version, space, refs, found)
+        found = await self._read(reads.get, space, refs)
+        memo.keep_documents(version, space, refs, found)
         return found
 
-    async def scan(
-        self,
-        space: SpaceId,
-        collection: str,
-        /,
-        *,
-        prefix: str = "",
-        after: str = "",
-        limit: int,
-        descending: bool = False,
-    ) -> Sequence[Document]:
-        self._require_open()
-        document_checks.require_scan(space, collection, limit=limit)
-        page = reads.Page(collection, prefix, after, limit, descending)
+    async def _scan(self, space: SpaceId, page: Page) -> Sequence[Document]:
         memo = self._memo
         if memo is None:
             return await self._read(reads.scan, space, page)
@@ -203,9 +182,7 @@ class SqliteStore:
             memo.keep_scan(version, (space, page), found)
         return found
 
-    async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
-        self._require_open()
-        document_checks.require_journal(space, after=after, limit=limit)
+    async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
         memo, look = self._memo, (space, after, limit)
         if memo is None:
             return await self._read(reads.journal, space, after, limit)
@@ -216,52 +193,41 @@ class SqliteStore:
             memo.keep_journal(version, look, entries)
         return entries
 
-    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
-        self._require_open()
-        compaction.require_runs(space, runs)
+    async def _compact(self, space: SpaceId, runs: Sequence[Run]) -> int:
         gone = await self._write(journal_rows.compact, self._access, space, runs)
         if self._memo is not None:
             self._memo.forget()
         return gone
 
-    async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
-        self._require_open()
-        document_checks.require_limit(limit, most=limits.SCAN_MAX)
+    async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
         return await self._read(reads.spaces, after, limit)
 
-    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
-        self._require_open()
-        document_checks.require_blob(space, key)
+    async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
         return await blobs.write(self._change, space, key, chunks, at=self._clock.now())
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
-        self._require_open()
-        document_checks.require_blob(space, key)
+        self._require_blob(space, key)
         async for chunk in blobs.read(self._read, space, key):
             yield chunk
 
-    async def erase(self, erasure: Erasure, /, *, vacuum_bytes: int = store_limits.VACUUM_BYTES) -> Erased:
+    async def _erase(self, erasure: Erasure) -> Erased:
         """Remove what `erasure` names; see `Store.erase`. Takes time and room in proportion to the whole store.
 
         When only the second half fails (StoreBusy, StoreFull), what was named is gone for readers but its bytes may
-        lie in the file: erase again. Above `vacuum_bytes` the file is rebuilt table by table.
+        lie in the file: erase again.
         """
-        self._require_open()
-        document_checks.require_erasure(erasure)
         erased = await self._write(sqlite_erasure.erase, self._access, erasure)
         if self._memo is not None:
             self._memo.forget()
-        await self._write(sqlite_erasure.purge, self._access, erasure, vacuum_bytes)
+        await self._write(sqlite_erasure.purge, self._access, erasure)
         return erased
 
-    async def check(self) -> CheckReport:
-        self._require_open()
+    async def _check(self) -> CheckReport:
         if self._memo is not None:
             self._memo.forget()
         return await self._read(sqlite_check.check)
 
-    async def repair(self) -> CheckReport:
-        self._require_open()
+    async def _repair(self) -> CheckReport:
         report = await self._write(sqlite_check.repair, self._access, self._clock.now())
         if self._memo is not None:
             self._memo.forget()
@@ -278,8 +244,7 @@ class SqliteStore:
             await connection.close()
 
     def _require_open(self) -> None:
-        if self._closed:
-            raise StoreClosed
+        super()._require_open()
         if os.getpid() != self._process:
             raise StoreUnavailable("this sqlite store was opened before the process forked: open it again in the child")
 
