@@ -1,6 +1,6 @@
 """Availability of a capability: the profile allows it, it is built in, set up, permitted, and keeps privacy."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
@@ -42,39 +42,25 @@ class Part(StrEnum):
 SHIPPED = frozenset({Part.CLI, Part.HTTP, Part.WSS, Part.MCP, Part.A2A, Part.LLM_GATEWAY, Part.REPLAY, Part.EVOLVE})
 """Parts that this distribution has built in, with all its extras; snapshots are of these."""
 
-_PART_OF = {
-    "cli": Part.CLI,
-    "http": Part.HTTP,
-    "http_server": Part.HTTP,
-    "webhook": Part.HTTP,
-    "webhook_receiver": Part.HTTP,
-    "webhook_sender": Part.WEBHOOK_SENDER,
-    "wss": Part.WSS,
-    "wss_client": Part.WSS,
-    "wss_server": Part.WSS,
-    "mqtt": Part.MQTT,
-    "mqtt_client": Part.MQTT,
-    "mqtt_bridge": Part.MQTT,
-    "mcp": Part.MCP,
-    "mcp_server": Part.MCP,
-    "a2a": Part.A2A,
-    "a2a_bridge": Part.A2A,
-    "llm_gateway": Part.LLM_GATEWAY,
-    "compact_fixture": Part.REPLAY,
-    "harness": Part.REPLAY,
-    "full_suite": Part.REPLAY,
-    "benchmark_gate": Part.REPLAY,
-    "proposal_preview": Part.EVOLVE,
-    "compact_sandbox": Part.EVOLVE,
-    "full_sandbox": Part.EVOLVE,
-    "submission": Part.EVOLVE,
+_NEEDED_BY = {
+    Part.CLI: ("cli",),
+    Part.HTTP: ("http", "http_server", "webhook", "webhook_receiver"),
+    Part.WEBHOOK_SENDER: ("webhook_sender",),
+    Part.WSS: ("wss", "wss_client", "wss_server"),
+    Part.MQTT: ("mqtt", "mqtt_client", "mqtt_bridge"),
+    Part.MCP: ("mcp", "mcp_server"),
+    Part.A2A: ("a2a", "a2a_bridge"),
+    Part.LLM_GATEWAY: ("llm_gateway",),
+    Part.REPLAY: ("compact_fixture", "harness", "full_suite", "benchmark_gate"),
+    Part.EVOLVE: ("proposal_preview", "compact_sandbox", "full_sandbox", "submission"),
 }
+_PART_OF = {name: part for part, names in _NEEDED_BY.items() for name in names}
 """The part that a capability needs; one that is not listed needs the memory alone."""
 
 _ADAPTERS = frozenset(AdapterCapabilities.model_fields)
 _ENTRIES = frozenset(EntryCapabilities.model_fields)
 _VALIDATION = frozenset(ValidationCapabilities.model_fields)
-_HARNESS = frozenset({"compact_fixture", "harness", "full_suite", "benchmark_gate"})
+_HARNESS = frozenset(_NEEDED_BY[Part.REPLAY])
 _CARRIES_PRIVATE = frozenset({"webhook_sender", "mqtt_bridge", "a2a_bridge", "llm_gateway", "submission"})
 """Capabilities that pass memory on by themselves: only if private material may travel."""
 _MAY_TRAVEL = frozenset({ProfileName.SERVER_GATEWAY, ProfileName.SERVER_DEV_FULL})
@@ -144,7 +130,7 @@ def catalog(of: Circumstances, /) -> MemoryCapabilityCatalog:
     plain = _capability(of, "")
     full = _capability(of, "", allows=allowed.has_full_maintenance, configured=of.has_model)
     indexed = _capability(of, "", allows=allowed.has_index)
-    talks = _PERMITTED[of.policy]
+    talks = of.policy is CapabilityPolicy.OPEN
     adapter = _group(
         AdapterCapabilities, lambda name: _capability(of, name, allows=name in allowed.adapters, permitted=talks)
     )
@@ -192,9 +178,6 @@ def snapshot(name: ProfileName, /) -> PlatformCapabilitySnapshot:
             )
         )
     )
-
-
-_PERMITTED: Mapping[CapabilityPolicy, bool] = {CapabilityPolicy.OPEN: True, CapabilityPolicy.STRICT: False}
 
 
 def _capability(
