@@ -15,7 +15,6 @@ from elytron_models.dialect import EVENT_STREAM, JSON_LINES, Dialect, Target
 from elytron_models.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES
 from elytron_models.fields import count
 from elytron_models.server import ModelServer, Pause, chunks_of, drained
-from elytron_models.structured_answer import told_schema
 
 if TYPE_CHECKING:
     import httpx
@@ -214,7 +213,8 @@ def open_model(
 def _with_schema_told(request: chat.ModelRequest) -> chat.ModelRequest:
     if request.answer_schema is None:
         return request
-    told = chat.InputMessage(role=chat.Role.SYSTEM, parts=(chat.TextPart(text=told_schema(request.answer_schema)),))
+    text = f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{request.answer_schema}"
+    told = chat.InputMessage(role=chat.Role.SYSTEM, parts=(chat.TextPart(text=text),))
     return request.model_copy(update={"answer_schema": None, "messages": (told, *request.messages)})
 
 

@@ -80,11 +80,6 @@ async def ask_for(
     return StructuredAnswer(value, usage)
 
 
-def told_schema(schema: str, /) -> str:
-    """Return the instruction that describes the schema of an answer in words."""
-    return f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{schema}"
-
-
 def _messages(correction: Correction) -> tuple[chat.Reply, chat.InputMessage]:
     said = chat.Reply(items=(chat.TextPart(text=correction.answer),))
     return said, chat.InputMessage(role=chat.Role.USER, parts=(chat.TextPart(text=correction.question),))

@@ -130,10 +130,8 @@ class LargeNearness:
         low = low[self._compared[low]]
         rough = self._rough(low)
         near = rough <= rough.min() + _ROUGH
-        return self._lowest_of(low[near], rough[near])
-
-    def _lowest_of(self, low: Rows, rough: Floats) -> float:
-        return float(self._kept.exact(self._asked, low[highest(-rough, _LOWEST)]).min())
+        low = low[near][highest(-rough[near], _LOWEST)]
+        return float(self._kept.exact(self._asked, low).min())
 
     def _rough(self, rows: NDArray[np.integer]) -> Floats:
         """Return a cosine, off by some thousandths, for each of `rows`."""
@@ -160,11 +158,9 @@ def nearness(state: State, query: IndexQuery, sight: Sight, /) -> Nearness | Non
     elif scanned is None:
         scanned = Scanned(query.vector, asked, *kept.scan(asked, size))
     state.scanned = scanned
-    return (
-        SmallNearness(kept, scanned, compared)
-        if isinstance(scanned, Measured)
-        else LargeNearness(kept, scanned, compared)
-    )
+    if isinstance(scanned, Measured):
+        return SmallNearness(kept, scanned, compared)
+    return LargeNearness(kept, scanned, compared)
 
 
 def _nearest(rows: Rows, rough: Floats, wanted: int, lowest: float) -> Rows:
