@@ -90,11 +90,7 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         "it is not of the version that was seen any more: read it again, and decide again",
         {},
     ),
-    (
-        errors.IdempotencyConflict(),
-        "this idempotency key was used for another request: send a new key",
-        {},
-    ),
+    (errors.IdempotencyConflict(), "this idempotency key was used for another request: send a new key", {}),
     (errors.SpaceInUse(space="ada", problem="holds memories: erase it"), "space 'ada' holds memories: erase it", {}),
     (
         errors.SpaceIncomplete(space="ada"),
@@ -104,11 +100,7 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         ),
         {},
     ),
-    (
-        errors.TurnConflict(turn="t1"),
-        "turn 't1' is already committed with other content: use a new turn id",
-        {},
-    ),
+    (errors.TurnConflict(turn="t1"), "turn 't1' is already committed with other content: use a new turn id", {}),
     (
         errors.LimitExceeded(what="tags", limit=32, found=40),
         "tags: at most 32, 40 given",
@@ -120,11 +112,7 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         "the file has more than 9 bytes: split it",
         {"what": "bytes", "limit": 9},
     ),
-    (
-        errors.StillRunning(),
-        "the first call under this idempotency key still runs: ask again with the same key",
-        {},
-    ),
+    (errors.StillRunning(), "the first call under this idempotency key still runs: ask again with the same key", {}),
     (errors.Overloaded(), "there are more calls than can be answered now: try again in a moment", {}),
     (
         errors.RateLimited(limit=600, retry_after_s=3),
@@ -143,11 +131,7 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         "the MCP server needs the extra 'mcp': in a checkout `uv sync --extra mcp` or `pip install '.[mcp]'`",
         {"extra": "mcp"},
     ),
-    (
-        errors.UnsupportedMedia(allowed=("text/plain",)),
-        "a file of this kind is not taken in; there are text/plain",
-        {},
-    ),
+    (errors.UnsupportedMedia(allowed=("text/plain",)), "a file of this kind is not taken in; there are text/plain", {}),
     (
         errors.StoreMissing(place="/data/m.db"),
         (
@@ -158,11 +142,7 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     ),
     (errors.StoreUnavailable("cannot be opened"), "cannot be opened", {}),
     (errors.StoreReadOnly("can only be read here"), "can only be read here", {}),
-    (
-        errors.StoreBusy(engine="sqlite", waited_s=30.4),
-        "the sqlite store was held by others for 30 s: try again",
-        {},
-    ),
+    (errors.StoreBusy(engine="sqlite", waited_s=30.4), "the sqlite store was held by others for 30 s: try again", {}),
     (
         errors.StoreFull(engine="file"),
         "the file store has no room left on its device: free some and retry; this write stored nothing",
@@ -194,11 +174,7 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         {"what": "a document"},
     ),
     (errors.KeyMissing("no key"), "no key", {}),
-    (
-        errors.KeyDestroyed(),
-        "this space was erased by destroying its key; nothing in it can be read again",
-        {},
-    ),
+    (errors.KeyDestroyed(), "this space was erased by destroying its key; nothing in it can be read again", {}),
     (
         errors.SealBroken(what="a document"),
         "a document was altered, moved or cut after it was sealed, and was not served",

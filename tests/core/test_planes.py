@@ -58,11 +58,7 @@ SKILLS = st.builds(
     forgotten_at=MAYBE,
 )
 MESSAGES = st.builds(
-    transcript.Message,
-    role=st.sampled_from(transcript.Role),
-    text=TEXTS,
-    speaker=st.one_of(st.none(), NAMES),
-    at=MAYBE,
+    transcript.Message, role=st.sampled_from(transcript.Role), text=TEXTS, speaker=st.one_of(st.none(), NAMES), at=MAYBE
 )
 TURNS = st.builds(
     transcript.Turn,
@@ -79,9 +75,7 @@ TURNS = st.builds(
 
 
 @given(st.one_of(FACTS, SKILLS, TURNS))
-def test_what_is_stored_comes_back_as_it_was(
-    value: long_term.Fact | procedural.Skill | transcript.Turn,
-) -> None:
+def test_what_is_stored_comes_back_as_it_was(value: long_term.Fact | procedural.Skill | transcript.Turn) -> None:
     again = type(value).from_bytes(value.to_bytes())
     assert again == value
     assert again.to_bytes() == value.to_bytes()

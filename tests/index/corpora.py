@@ -84,11 +84,7 @@ def filters(draw: st.DrawFn) -> Filters:
 FILTERS = filters()
 
 QUERIES = st.builds(
-    IndexQuery,
-    text=TEXTS,
-    limit=st.sampled_from([1, 3, 200]),
-    vector=VECTORS,
-    filters=st.just(Filters()) | FILTERS,
+    IndexQuery, text=TEXTS, limit=st.sampled_from([1, 3, 200]), vector=VECTORS, filters=st.just(Filters()) | FILTERS
 )
 
 

@@ -258,10 +258,7 @@ RECORDED = {
     "chat-tools": Recorded("chat", chat(with_tool=True), b"[DONE]", (_HM, *_SAID, *_CHAT_CALL, _USED, _TOOLS)),
     "responses": Recorded("responses", responses(), b"}", (_HM, _REASONED, *_SAID, _SPENT, _DONE)),
     "responses-tools": Recorded(
-        "responses",
-        responses(with_tool=True),
-        b"}",
-        (_HM, _REASONED, *_SAID, _CALL, *_PIECES, _WHOLE, _SPENT, _TOOLS),
+        "responses", responses(with_tool=True), b"}", (_HM, _REASONED, *_SAID, _CALL, *_PIECES, _WHOLE, _SPENT, _TOOLS)
     ),
     "messages": Recorded("messages", messages(), b"}", (_HM, _THOUGHT, *_SAID, _USED, _DONE)),
     "messages-tools": Recorded(

@@ -227,9 +227,7 @@ def test_an_answer_that_a_router_gave_up_is_a_failure() -> None:
             named(
                 {
                     "type": "response.completed",
-                    "response": {
-                        "output": [{"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}],
-                    },
+                    "response": {"output": [{"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}]},
                 }
             ),
         ),

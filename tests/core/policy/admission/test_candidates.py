@@ -47,11 +47,7 @@ CASES = {
         Verdict.REJECT,
         "it has more than 8 keywords of 24 characters",
     ),
-    "citations": (
-        draft(citations=tuple("abcdefg")),
-        Verdict.REJECT,
-        "it cites more than 6 places of 96 characters",
-    ),
+    "citations": (draft(citations=tuple("abcdefg")), Verdict.REJECT, "it cites more than 6 places of 96 characters"),
     "garden": (
         draft({"target": "private_garden", "role": "diary", "name": "d", "text": "dear"}),
         Verdict.DEFER,
@@ -67,11 +63,7 @@ CASES = {
         Verdict.HANDOFF,
         candidates.FOR_THE_OPERATOR,
     ),
-    "assistants_skill": (
-        draft(SKILL, authority=Authority.ASSISTANT_UTTERANCE),
-        Verdict.DEFER,
-        candidates.NO_EVIDENCE,
-    ),
+    "assistants_skill": (draft(SKILL, authority=Authority.ASSISTANT_UTTERANCE), Verdict.DEFER, candidates.NO_EVIDENCE),
     "delete_by_topic": (draft({**FACT, "operation": "delete", "content": ""}), Verdict.ACCEPT, ""),
 }
 

@@ -77,10 +77,7 @@ def rejected(reason: str) -> FactJudgement:
         pytest.param(draft("👍"), None, accepted(Outcome.STORED), id="an emoji is something"),
         pytest.param(draft(topic="  "), None, rejected(rules.EMPTY_TOPIC), id="no topic"),
         pytest.param(
-            draft(valid_from=NOW, valid_to=EARLIER),
-            None,
-            rejected(rules.VALIDITY_BACKWARDS),
-            id="validity backwards",
+            draft(valid_from=NOW, valid_to=EARLIER), None, rejected(rules.VALIDITY_BACKWARDS), id="validity backwards"
         ),
         pytest.param(draft(valid_from=NOW, valid_to=NOW), None, accepted(Outcome.STORED), id="a moment's validity"),
         pytest.param(
@@ -98,17 +95,11 @@ def rejected(reason: str) -> FactJudgement:
             draft("black tea", observed_at=EARLIER), current(), accepted(Outcome.CONFIRMED), id="older, but the same"
         ),
         pytest.param(
-            draft(observed_at=None),
-            current(observed_at=LATER),
-            rejected(rules.OLDER_OBSERVATION),
-            id="now is older",
+            draft(observed_at=None), current(observed_at=LATER), rejected(rules.OLDER_OBSERVATION), id="now is older"
         ),
         pytest.param(draft(confidence=Confidence.LOW), current(), rejected(rules.LESS_SURE), id="low over medium"),
         pytest.param(
-            draft(),
-            current(authority=Authority.USER_ASSERTED),
-            rejected(rules.LESS_SURE),
-            id="extracted over asserted",
+            draft(), current(authority=Authority.USER_ASSERTED), rejected(rules.LESS_SURE), id="extracted over asserted"
         ),
         pytest.param(delete(), current(authority=Authority.OPERATOR), rejected(rules.LESS_SURE), id="an unsure delete"),
         pytest.param(

@@ -23,10 +23,7 @@ REFUSED: dict[str, tuple[ModeInput, dict[str, str]]] = {
         dict.fromkeys(("maintain", "import", "recover"), "maintenance_active"),
     ),
     "voice": (ModeInput(voice_exclusive=True), {"maintain": "voice_exclusive"}),
-    "foreground": (
-        ModeInput(foreground_overlay=True, post_reply_deferral_elapsed=False),
-        {"maintain": "foreground"},
-    ),
+    "foreground": (ModeInput(foreground_overlay=True, post_reply_deferral_elapsed=False), {"maintain": "foreground"}),
     "waited": (ModeInput(foreground_overlay=True), {}),
     "critical": (ModeInput(pressure=Pressure.CRITICAL), {"maintain": "critical_pressure"}),
 }

@@ -69,11 +69,7 @@ PRIVATE = seen(private_content_used=True)
     [
         (feedback(seen(), seen(), reuse_outcome=ReuseOutcome.MISMATCH), LOW, tools_experience.MISMATCH),
         (feedback(seen(), registry_ref=registry(registry_id="x").ref), DRIFT, tools_experience.UNKNOWN_REGISTRY),
-        (
-            feedback(seen(), registry_ref=registry(scope="owner").ref),
-            DRIFT,
-            tools_experience.UNKNOWN_REGISTRY,
-        ),
+        (feedback(seen(), registry_ref=registry(scope="owner").ref), DRIFT, tools_experience.UNKNOWN_REGISTRY),
         (feedback(PRIVATE, registry_ref=registry(READ).ref), DRIFT, tools_experience.OTHER_FINGERPRINT),
         (feedback(seen(), seen("send", "s2")), DRIFT, tools_experience.MIXED),
         (feedback(seen(), seen("read", "s0")), DRIFT, tools_experience.MIXED),
