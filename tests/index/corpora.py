@@ -1,4 +1,4 @@
-"""Random small spaces: units, the changes that bring them, filters and queries."""
+"""Random small spaces: units, the changes that bring them, filters and queries; and indexes of these."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from elytron_core.ports.store import Ref
+from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Filters, IndexQuery, Unit
+from elytron_index.space_index import SpaceIndex
+
+ANALYSER = Analyser()
 
 REFS = [Ref(collection, f"{number:02x}") for collection in ("fact", "turn") for number in range(8)]
 WORDS = ["tea", "coffee", "harbour", "running", "cats", "2024-05-07", "May", "茶", "Ada", "Ben", "the", "1,200"]
@@ -92,3 +96,33 @@ def living(history: Sequence[Sequence[Change]], /) -> list[Unit]:
     """Return the units that are there after `history`."""
     latest = {change.ref: change for batch in history for change in batch}
     return [unit for change in latest.values() for unit in change.units]
+
+
+def told(*texts: str, thread: str = "") -> list[Change]:
+    """Return the turns of a conversation, one text each."""
+    return [
+        Change(ref := Ref("turn", f"{place:02x}"), (Unit(ref, 0, "transcript", text, thread=thread, order=place),))
+        for place, text in enumerate(texts)
+    ]
+
+
+def built(history: Sequence[Sequence[Change]]) -> SpaceIndex:
+    """Return an index that took `history` batch by batch."""
+    index = SpaceIndex(ANALYSER)
+    for sequence, batch in enumerate(history, 1):
+        index.apply(batch, watermark=sequence)
+    return index
+
+
+def fresh(units: Sequence[Unit]) -> SpaceIndex:
+    """Return an index that took `units` at once."""
+    return built(
+        [[Change(ref, tuple(unit for unit in units if unit.ref == ref)) for ref in {unit.ref for unit in units}]]
+    )
+
+
+def reloaded(index: SpaceIndex) -> SpaceIndex:
+    """Return what a checkpoint of `index` brings back."""
+    found = SpaceIndex.from_bytes(index.to_bytes(), ANALYSER)
+    assert found is not None
+    return found

@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from tests.index.corpora import ANALYSER
 
-from elytron_core.text.analyser import Analyser
 from elytron_index import Filters, IndexQuery, Unit
 from elytron_index.lexicon import related_words, typos
 
-ANALYSER = Analyser()
 TALK_MS = 8 * 3_600_000
 
 

@@ -1,13 +1,13 @@
 """The cache keeps what was used last, within its bytes."""
 
+from tests.index.corpora import ANALYSER
+
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Ref
-from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Unit
 from elytron_index.cache import IndexCache
 from elytron_index.space_index import SpaceIndex
 
-ANALYSER = Analyser()
 A, B, C = SpaceId("a"), SpaceId("b"), SpaceId("c")
 
 

@@ -1,15 +1,13 @@
 """Checkpoints bring back the same index, or nothing."""
 
 import pytest
+from tests.index.corpora import ANALYSER, reloaded
 
 from elytron_core.ports.store import Ref
 from elytron_core.text import analyser as analysis
-from elytron_core.text.analyser import Analyser
 from elytron_index import Change, IndexQuery, Unit
 from elytron_index.checkpoint import codec
 from elytron_index.space_index import SpaceIndex
-
-ANALYSER = Analyser()
 
 
 def told(*texts: str) -> SpaceIndex:
@@ -28,13 +26,12 @@ def told(*texts: str) -> SpaceIndex:
 
 def test_a_checkpoint_gives_the_same_index_back() -> None:
     index = told("green tea", "black tea", "")
-    reloaded = SpaceIndex.from_bytes(index.to_bytes(), ANALYSER)
-    assert reloaded is not None
-    reloaded.apply([Change(ref := Ref("turn", "ff"), (Unit(ref, 0, "transcript", "tea"),))], watermark=9)
+    again = reloaded(index)
+    again.apply([Change(ref := Ref("turn", "ff"), (Unit(ref, 0, "transcript", "tea"),))], watermark=9)
     index.apply([Change(ref, (Unit(ref, 0, "transcript", "tea"),))], watermark=9)
 
-    assert reloaded.search(IndexQuery("tea", limit=9)) == index.search(IndexQuery("tea", limit=9))
-    assert reloaded.watermark == index.watermark == 9
+    assert again.search(IndexQuery("tea", limit=9)) == index.search(IndexQuery("tea", limit=9))
+    assert again.watermark == index.watermark == 9
 
 
 def test_a_checkpoint_of_nothing_is_an_empty_index() -> None:
@@ -87,9 +84,7 @@ def test_many_small_checkpoints_do_not_pile_up_segments() -> None:
     for place in range(30):
         ref = Ref("fact", f"{place:02x}")
         index.apply([Change(ref, (Unit(ref, 0, "facts", f"tea number {place}"),))], watermark=place)
-        reloaded = SpaceIndex.from_bytes(index.to_bytes(), ANALYSER)
-        assert reloaded is not None
-        index = reloaded
+        index = reloaded(index)
 
     assert len(index._state.postings.segments) <= 4  # pyright: ignore[reportPrivateUsage] - nothing public shows it
     assert index.units == 31

@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given
-from tests.index.corpora import HISTORIES, QUERIES
+from tests.index.corpora import ANALYSER, HISTORIES, QUERIES
 
 from elytron_core.policy.ranking.best_sentence import Sought
 from elytron_core.policy.ranking.weights import Weights
 from elytron_core.ports.store import Ref
-from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Filters, IndexQuery, Unit
 from elytron_index.lexicon import related_words
 from elytron_index.query import Candidates
@@ -19,7 +18,6 @@ from elytron_index.search import max_score, space_search, vector_scan
 from elytron_index.space_index import SpaceIndex
 from elytron_index.structures import frequent_terms, postings, state
 
-ANALYSER = Analyser()
 MANY = 1 << 30
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.index.test_search import ANALYSER, fresh
+from tests.index.corpora import ANALYSER, fresh
 
 from elytron_core.policy.query.question import Owner
 from elytron_core.policy.ranking.weights import Weights

@@ -1,7 +1,6 @@
 """A search gives what the book says, however the units came."""
 
 import math
-from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -10,38 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.index import oracle
-from tests.index.corpora import ASKED, DAY_MS, HISTORIES, QUERIES, living
+from tests.index.corpora import ANALYSER, ASKED, DAY_MS, HISTORIES, QUERIES, built, fresh, living, reloaded, told
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.policy.temporal.time_ranges import Span
 from elytron_core.ports.store import Ref
-from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Filters, IndexQuery, Unit
 from elytron_index.space_index import SpaceIndex
 from elytron_index.structures import postings, state
-
-ANALYSER = Analyser()
-
-
-def built(history: Sequence[Sequence[Change]]) -> SpaceIndex:
-    index = SpaceIndex(ANALYSER)
-    for sequence, batch in enumerate(history, 1):
-        index.apply(batch, watermark=sequence)
-    return index
-
-
-def fresh(units: Sequence[Unit]) -> SpaceIndex:
-    return built(
-        [[Change(ref, tuple(unit for unit in units if unit.ref == ref)) for ref in {unit.ref for unit in units}]]
-    )
-
-
-def told(*texts: str, thread: str = "") -> list[Change]:
-    return [
-        Change(ref := Ref("turn", f"{place:02x}"), (Unit(ref, 0, "transcript", text, thread=thread, order=place),))
-        for place, text in enumerate(texts)
-    ]
 
 
 @given(history=HISTORIES, query=QUERIES)
@@ -137,9 +113,7 @@ def test_the_answer_does_not_depend_on_how_the_units_came(
         for sequence, batch in enumerate(history, 1):
             grown.apply(batch, watermark=sequence)
             if data.draw(st.booleans(), label="reload"):
-                reloaded = SpaceIndex.from_bytes(grown.to_bytes(), ANALYSER)
-                assert reloaded is not None
-                grown = reloaded
+                grown = reloaded(grown)
     at_once = fresh(data.draw(st.permutations(living(history)), label="order"))
 
     assert grown.search(query) == at_once.search(query)

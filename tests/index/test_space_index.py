@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from tests.index import oracle
-from tests.index.corpora import HISTORIES, living
+from tests.index.corpora import ANALYSER, HISTORIES, built, living, reloaded
 
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ports.store import Ref
-from elytron_core.text.analyser import Analyser
 from elytron_index import Change, IndexQuery, Unit, UnitView
 from elytron_index.space_index import SpaceIndex
 from elytron_index.structures import postings, state
 
-ANALYSER = Analyser()
 REF = Ref("turn", "aa")
 
 
@@ -29,10 +27,7 @@ def floats(*numbers: float) -> tuple[str, bytes]:
 
 @given(history=HISTORIES)
 def test_neighbours_are_those_of_the_thread_in_order(history: list[list[Change]]) -> None:
-    index = SpaceIndex(ANALYSER)
-    for sequence, batch in enumerate(history, 1):
-        index.apply(batch, watermark=sequence)
-    units = living(history)
+    index, units = built(history), living(history)
     keys = [(each.ref, each.part) for each in units]
 
     for each, (before, after, second_before, second_after) in zip(units, oracle.neighbourhood(units), strict=True):
@@ -145,10 +140,9 @@ def test_vectors_in_many_blocks_equal_exact_cosines() -> None:
     query = random.standard_normal(256).astype("<f4")
     exact = (matrix @ query) / np.linalg.norm(matrix, axis=1) / np.linalg.norm(query)
     best = np.argsort(-exact)[:10].tolist()
-    reloaded = SpaceIndex.from_bytes(index.to_bytes(), ANALYSER)
-    assert reloaded is not None
+    again = reloaded(index)
 
-    for each in (index, reloaded):
+    for each in (index, again):
         found = each.search(IndexQuery("", limit=10, vector=("small", query.tobytes()))).found
         assert [candidate.unit.ref for candidate in found] == [refs[place] for place in best]
         assert [candidate.signals.vector for candidate in found] == pytest.approx(exact[best].tolist(), abs=1e-5)

@@ -2,17 +2,15 @@
 
 import numpy as np
 import pytest
+from tests.index.corpora import ANALYSER, reloaded
 
 from elytron_core.policy.ranking.weights import Weights
 from elytron_core.ports.store import Ref
-from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, IndexQuery, Unit, dot_product
 from elytron_index.dot_product import dots, dots_type, plain_dots, plain_scan, scan
 from elytron_index.space_index import SpaceIndex
 from elytron_index.structures import vectors
 from elytron_index.structures.vectors import ROUGH_STEP, ModelVectors, coded
-
-ANALYSER = Analyser()
 
 
 def rows(count: int, dimensions: int = 48, seed: int = 1) -> np.ndarray:
@@ -114,10 +112,9 @@ def test_a_unit_whose_text_stays_keeps_its_vector_and_another_text_loses_it() ->
     index.apply([Change(ref, (unit(ref, "tea", 7),))], watermark=3)
     assert index.unembedded("m") == 0
     index.compare("m")
-    reloaded = SpaceIndex.from_bytes(index.to_bytes(), ANALYSER)
-    assert reloaded is not None
-    assert (reloaded.unembedded("m"), reloaded.compared) == (0, "m")
-    found = reloaded.search(IndexQuery("", limit=1, vector=("m", data))).found
+    again = reloaded(index)
+    assert (again.unembedded("m"), again.compared) == (0, "m")
+    found = again.search(IndexQuery("", limit=1, vector=("m", data))).found
     assert found[0].signals.vector == pytest.approx(1.0, abs=1e-4)
     index.apply([Change(ref, (unit(ref, "milk", 5),))], watermark=4)
     assert (index.unembedded("m"), index.models(), index.dimensions_of("m")) == (1, {}, None)

@@ -1,14 +1,12 @@
 """What is kept between searches never outlives the units that it was looked up of."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.index.corpora import FILTERS, HISTORIES, MOMENTS, QUERIES, living
-from tests.index.test_search import ANALYSER, fresh
+from tests.index.corpora import ANALYSER, FILTERS, HISTORIES, MOMENTS, QUERIES, built, fresh, living, reloaded
 
 from elytron_core.policy.ranking.weights import Weights
 from elytron_core.ports.store import Ref
@@ -34,12 +32,6 @@ def turn(place: int, text: str = "tea", *, closed_at: int = 0, at: int = 0, vect
     return Change(ref, (unit,))
 
 
-def built(changes: Sequence[Change]) -> SpaceIndex:
-    index = SpaceIndex(ANALYSER)
-    index.apply(changes, watermark=1)
-    return index
-
-
 @settings(max_examples=12)
 @given(history=HISTORIES, queries=st.lists(QUERIES, min_size=1, max_size=2), data=st.data())
 def test_answers_between_changes_are_those_of_an_index_that_was_never_asked(
@@ -56,9 +48,7 @@ def test_answers_between_changes_are_those_of_an_index_that_was_never_asked(
         for sequence, batch in enumerate(history, 1):
             asked.apply(batch, watermark=sequence)
             if data.draw(st.booleans(), label="reload"):
-                reloaded = SpaceIndex.from_bytes(asked.to_bytes(), ANALYSER)
-                assert reloaded is not None
-                asked = reloaded
+                asked = reloaded(asked)
             unasked = fresh(living(history[:sequence]))
             for query in (*queries, queries[0]):
                 assert asked.search(query) == unasked.search(query)
@@ -95,7 +85,7 @@ def test_a_moment_is_answered_as_of_itself_whatever_was_asked_before(
 
 
 def test_what_is_added_beside_a_unit_lends_to_it_at_once() -> None:
-    index = built([turn(1, "yes")])
+    index = built([[turn(1, "yes")]])
     for _ in range(3):
         assert [each.signals.near for each in index.search(ASKED).found] == [0.0]
 
@@ -106,7 +96,7 @@ def test_what_is_added_beside_a_unit_lends_to_it_at_once() -> None:
 
 @pytest.mark.parametrize("gone", [turn(0, closed_at=5), Change(Ref("turn", "00"))], ids=["closed", "erased"])
 def test_what_is_closed_or_erased_lends_nothing_from_then_on(gone: Change) -> None:
-    index = built([turn(0), turn(1, "yes"), turn(2, "tea", at=20 * DAY_MS)])
+    index = built([[turn(0), turn(1, "yes"), turn(2, "tea", at=20 * DAY_MS)]])
     for _ in range(3):
         assert set(keys(index.search(ASKED))) == {"00", "01", "02"}
 
@@ -118,7 +108,7 @@ def test_what_is_closed_or_erased_lends_nothing_from_then_on(gone: Change) -> No
 
 
 def test_vectors_that_come_later_are_compared() -> None:
-    index = built([turn(0, vector=0.5), turn(1)])
+    index = built([[turn(0, vector=0.5), turn(1)]])
     near = np.array((1.0, 2.0), "<f4").tobytes()
     query = replace(ASKED, vector=("m", near))
     for _ in range(3):
@@ -131,7 +121,7 @@ def test_vectors_that_come_later_are_compared() -> None:
 
 
 def test_an_assistant_that_joins_is_told_apart() -> None:
-    index = built([turn(0)])
+    index = built([[turn(0)]])
     assert index.search(ASKED).found[0].signals.owner == 0
     ref = Ref("turn", "01")
 
@@ -141,7 +131,7 @@ def test_an_assistant_that_joins_is_told_apart() -> None:
 
 
 def test_what_is_kept_counts_before_it_is_looked_up_and_stays_within_that() -> None:
-    index = built([turn(place) for place in range(500)])
+    index = built([[turn(place) for place in range(500)]])
     expected = index.size_bytes
     one = Filters(planes=("transcript",), as_of=5)
     for _ in range(20):
