@@ -56,6 +56,10 @@ class Clip(Value):
     dropped: int
 
 
+IncludePrivate = bool
+"""Also what is private. A model is never given it, unless the server was started so."""
+ScrubbedCounts = dict[str, int]
+"""Number of credentials and payment numbers of each kind that were blacked out before storing."""
 Query = Annotated[str, Field(max_length=limits.QUERY_CHARS, validation_alias=AliasChoices("query", "user_query"))]
 """The query. Hosts of the protocol's first form call it `user_query`."""
 MaxChars = Annotated[

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.scope_fields import Reason, ScopedRequest
+from elytron_core.contracts.scope_fields import Reason, ScopedRequest, ScrubbedCounts
 from elytron_core.model import Value
 from elytron_core.planes import tools
 from elytron_core.planes.conversation import transcript
@@ -46,8 +46,7 @@ class AgentToolRegistryUpsertReport(Value):
     replaced_fingerprint: str | None = None
     """The fingerprint of the previous snapshot, if it differed."""
     sequence: int = 0
-    scrubbed: dict[str, int] = {}
-    """Number of credentials and payment numbers of each kind that were blacked out before storing."""
+    scrubbed: ScrubbedCounts = {}
 
 
 class AgentToolRegistryListRequest(ScopedRequest):

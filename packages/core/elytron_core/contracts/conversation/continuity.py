@@ -9,7 +9,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.conversation.write import FactDraft
 from elytron_core.contracts.planes import CapsuleDraft, ExecutionDraft, SummaryDraft
-from elytron_core.contracts.scope_fields import ConversationReport, ScopedRequest
+from elytron_core.contracts.scope_fields import ConversationReport, ScopedRequest, ScrubbedCounts
 from elytron_core.model import Value
 from elytron_core.planes.conversation import continuity, execution, summaries
 from elytron_core.planes.knowledge.notes import DailyNote
@@ -142,5 +142,4 @@ class ContinuityImportReport(ConversationReport):
     changed: bool
     dry_run: bool = False
     sequence: int = 0
-    scrubbed: dict[str, int] = {}
-    """Number of credentials and payment numbers of each kind that were blacked out before storing."""
+    scrubbed: ScrubbedCounts = {}

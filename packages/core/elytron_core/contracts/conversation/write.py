@@ -15,7 +15,7 @@ from elytron_core.contracts.planes import (
     SubjectsWrite,
     SummaryWrite,
 )
-from elytron_core.contracts.scope_fields import IdempotencyKey, Reason, ScopedRequest
+from elytron_core.contracts.scope_fields import IdempotencyKey, Reason, ScopedRequest, ScrubbedCounts
 from elytron_core.contracts.tools import AgentToolUsageFeedbackWrite
 from elytron_core.ids import FactId
 from elytron_core.model import Value
@@ -170,8 +170,7 @@ class MemoryWriteReport(Value):
     duplicated: bool = False
     """The idempotency key had been used: this is the first answer again."""
     dry_run: bool = False
-    scrubbed: dict[str, int] = {}
-    """Number of credentials and payment numbers of each kind that were blacked out before storing."""
+    scrubbed: ScrubbedCounts = {}
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import Plane, RecallFilters, RecallHit
-from elytron_core.contracts.scope_fields import Cursor, PageLimit, Reason, ScopedRequest
+from elytron_core.contracts.scope_fields import Cursor, IncludePrivate, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 from elytron_core.model import Value
 from elytron_core.planes.knowledge import long_term
 
@@ -20,8 +20,7 @@ class MemoryGetRequest(ScopedRequest):
     """Read one memory by its id."""
 
     id: MemoryId
-    include_private: bool = False
-    """Also what is private. A model is never given it, unless the server was started so."""
+    include_private: IncludePrivate = False
 
 
 class Hidden(StrEnum):
@@ -48,8 +47,7 @@ class MemoryListRequest(ScopedRequest):
     cursor: Cursor | None = None
     filters: RecallFilters = RecallFilters()
     hidden: Hidden = Hidden.LEFT_OUT
-    include_private: bool = False
-    """Also what is private. A model is never given it, unless the server was started so."""
+    include_private: IncludePrivate = False
     order: ListOrder = ListOrder.STORED
 
 
@@ -120,8 +118,7 @@ class MemoryHistoryRequest(ScopedRequest):
     """
 
     id: MemoryId
-    include_private: bool = False
-    """Also what is private. A model is never given it, unless the server was started so."""
+    include_private: IncludePrivate = False
 
 
 class MemoryHistoryReport(Value):
@@ -220,5 +217,4 @@ class MemoryControlReport(Value):
     token: str | None = None
     planes: tuple[Plane, ...] = ()
     """Every plane that was touched, or would be."""
-    scrubbed: dict[str, int] = {}
-    """Number of credentials and payment numbers of each kind that were blacked out before storing."""
+    scrubbed: ScrubbedCounts = {}

@@ -8,7 +8,7 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.control import ControlOutcome
-from elytron_core.contracts.scope_fields import Cursor, PageLimit, Reason, ScopedRequest
+from elytron_core.contracts.scope_fields import Cursor, IncludePrivate, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 from elytron_core.model import Value
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.evidence import Trust
@@ -71,8 +71,7 @@ class FactListRequest(ScopedRequest):
     query: Query = ""
     states: Annotated[tuple[long_term.State, ...], Field(max_length=limits.TAGS)] = (long_term.State.ACTIVE,)
     kinds: Annotated[tuple[long_term.Kind, ...], Field(max_length=limits.TAGS)] = ()
-    include_private: bool = False
-    """Also what is private. A model is never given it, unless the server was started so."""
+    include_private: IncludePrivate = False
     limit: PageLimit = 100
     cursor: Cursor | None = None
 
@@ -93,8 +92,7 @@ class FactDetailRequest(ScopedRequest):
     """Read one fact in full, in any state."""
 
     id: FactKey
-    include_private: bool = False
-    """Also what is private. A model is never given it, unless the server was started so."""
+    include_private: IncludePrivate = False
 
 
 class FactDetailReport(Value):
@@ -149,8 +147,7 @@ class FactChangeReport(Value):
     changed: bool
     dry_run: bool = False
     sequence: int = 0
-    scrubbed: dict[str, int] = {}
-    """Number of credentials and payment numbers of each kind that were blacked out before storing."""
+    scrubbed: ScrubbedCounts = {}
 
 
 class FactForgetRequest(ScopedRequest):
@@ -162,8 +159,7 @@ class FactForgetRequest(ScopedRequest):
     query: Annotated[str, Field(min_length=1, max_length=limits.QUERY_CHARS)]
     kinds: Annotated[tuple[long_term.Kind, ...], Field(max_length=limits.TAGS)] = ()
     """Without any, facts of every kind."""
-    include_private: bool = False
-    """Also what is private. A model is never given it, unless the server was started so."""
+    include_private: IncludePrivate = False
     dry_run: bool = False
     token: Token | None = None
     reason: Reason = ""
@@ -232,8 +228,7 @@ class ProfileRequest(ScopedRequest):
     person: Person = ""
     as_of: transcript.At | None = None
     known_at: transcript.At | None = None
-    include_private: bool = False
-    """Also what is private. A model is never given it, unless the server was started so."""
+    include_private: IncludePrivate = False
     wording: ProfileWording = ProfileWording.RULES
     limit: Annotated[int, Field(ge=1, le=limits.PROFILE_LINES_MAX)] = limits.PROFILE_LINES
 

@@ -11,7 +11,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.conditions import Where
 from elytron_core.contracts.knowledge.skills import AgentSkillHit
-from elytron_core.contracts.scope_fields import Clip, Query, ScopedRequest
+from elytron_core.contracts.scope_fields import Clip, IncludePrivate, Query, ScopedRequest
 from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
 from elytron_core.model import Value
 from elytron_core.planes.conversation import transcript
@@ -104,8 +104,7 @@ class MemoryRecallRequest(ScopedRequest):
     """Ids of memories of which the report is to say why they are not among the hits."""
     tool_registry_refs: RegistryRefs = ()
     """The host's tool registries that hints are asked for; without any, all that the space knows."""
-    include_private: bool = False
-    """Also what is private. A model is never given it, unless the server was started so."""
+    include_private: IncludePrivate = False
 
 
 class RecallOutcome(StrEnum):

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_seri
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.conditions import Where
-from elytron_core.contracts.scope_fields import PageLimit, Reason, ScopedRequest
+from elytron_core.contracts.scope_fields import IncludePrivate, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 from elytron_core.model import Value
 from elytron_core.planes.knowledge.long_term import Privacy
 from elytron_core.planes.knowledge.records import Namespace, NamespacePrefix, RecordText, RecordValue, RecordVersion
@@ -70,8 +70,7 @@ class RecordPutReport(Value):
     changed: bool
     dry_run: bool = False
     sequence: int = 0
-    scrubbed: dict[str, int] = {}
-    """Number of credentials and payment numbers of each kind that were blacked out before storing."""
+    scrubbed: ScrubbedCounts = {}
 
 
 class RecordGetRequest(ScopedRequest):
@@ -79,8 +78,7 @@ class RecordGetRequest(ScopedRequest):
 
     namespace: Namespace
     key: Name
-    include_private: bool = False
-    """Also what is private."""
+    include_private: IncludePrivate = False
 
 
 class RecordGetReport(Value):
@@ -123,8 +121,7 @@ class RecordSearchRequest(ScopedRequest):
     where: Where = ()
     limit: PageLimit = 100
     offset: Offset = 0
-    include_private: bool = False
-    """Also what is private."""
+    include_private: IncludePrivate = False
 
 
 class RecordSearchReport(Value):
@@ -149,8 +146,7 @@ class RecordNamespaceListRequest(ScopedRequest):
     max_depth: Annotated[int, Field(ge=1, le=limits.RECORD_NAMESPACE_PARTS)] | None = None
     limit: PageLimit = 100
     offset: Offset = 0
-    include_private: bool = False
-    """Also what is private."""
+    include_private: IncludePrivate = False
 
 
 class RecordNamespaceListReport(Value):
@@ -166,8 +162,7 @@ class RecordHistoryRequest(ScopedRequest):
 
     namespace: Namespace
     key: Name
-    include_private: bool = False
-    """Also what is private."""
+    include_private: IncludePrivate = False
 
 
 class RecordHistoryReport(Value):

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.scope_fields import PageLimit, Reason, ScopedRequest
+from elytron_core.contracts.scope_fields import PageLimit, Reason, ScopedRequest, ScrubbedCounts
 from elytron_core.model import Value
 from elytron_core.planes.knowledge import procedural
 from elytron_core.scope import Name
@@ -145,8 +145,7 @@ class RuntimeSkillMutationReport(Value):
     reason: str = ""
     skill: RuntimeSkillSummary | None = None
     sequence: int = 0
-    scrubbed: dict[str, int] = {}
-    """Number of credentials and payment numbers of each kind that were blacked out before storing."""
+    scrubbed: ScrubbedCounts = {}
 
 
 class RuntimeSkillReuseRequest(ScopedRequest):
