@@ -7,13 +7,14 @@ from typing import Final
 from pydantic import JsonValue
 
 from elytron_core.caches.lru import LruCache
+from elytron_core.contracts.knowledge.records import RecordItem
 from elytron_core.planes.knowledge.records import COPIES_OF_BLOCKS
 from elytron_models.fields import Fields, fields, text
 from elytron_proxy import limits
 from elytron_proxy.caller import Caller
 from elytron_proxy.dialects import Prompt, spoken
 from elytron_proxy.dialects.content import shelved, unshelved
-from elytron_proxy.memory import NAMESPACE, Block, Memory, MemoryDown
+from elytron_proxy.memory import NAMESPACE, Block, Memory, MemoryDown, Shelf
 
 _NODES: Final = (NAMESPACE, "conversations")
 _OPEN_TURNS: Final = (NAMESPACE, "open-turns")
@@ -91,10 +92,7 @@ class Conversations:
         fresh = Thread(f"chat-{turn}", turn, start, asked)
         if start == _START:
             return fresh
-        secret = await self._memory.secret_of(caller)
-        if secret is None:
-            return fresh
-        item = await self._memory.get(caller, _NODES, secret.tag(_TAG, start.hex()))
+        item = await self._read(caller, _NODES, start)
         if item is None:
             return fresh
         node = fields(item.value)
@@ -141,7 +139,7 @@ class Conversations:
         """
         if await self._opened(caller, thread.asked) is None:
             return await self._held(caller, thread)
-        item = await self._memory.get(caller, _BLOCKS, await self._key(caller, thread.asked))
+        item = await self._read(caller, _BLOCKS, thread.asked)
         if item is None:
             return None
         kept: Fields = fields(item.value)
@@ -192,14 +190,16 @@ class Conversations:
         known = self._open.get((caller.space, asked))
         if known is not None:
             return known
-        secret = await self._memory.secret_of(caller)
-        if secret is None:
-            return None
-        item = await self._memory.get(caller, _OPEN_TURNS, secret.tag(_TAG, asked.hex()))
+        item = await self._read(caller, _OPEN_TURNS, asked)
         if item is None:
             return None
         kept: Fields = fields(item.value)
         return _OpenTurn(text(kept, "conversation"), text(kept, "turn"))
+
+    async def _read(self, caller: Caller, shelf: Shelf, digest: bytes) -> RecordItem | None:
+        """Return the record about what was said so; None if there is none, as before the first write of a space."""
+        secret = await self._memory.secret_of(caller)
+        return None if secret is None else await self._memory.get(caller, shelf, secret.tag(_TAG, digest.hex()))
 
     async def _key(self, caller: Caller, digest: bytes) -> str:
         """Return the key of a record about what was said so, under the space's own secret."""

@@ -7,11 +7,12 @@ whose topic is `id::key` and whose content is `key: value`; admission judges it 
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 
 from elytron_agent import limits
+from elytron_agent.context import request
 from elytron_agent.hooks.items import TurnItem
 from elytron_core.clock import Instant
 from elytron_core.contracts.conversation.write import FactDraft
@@ -27,7 +28,7 @@ from elytron_core.planes.knowledge.long_term import (
 )
 from elytron_core.policy.admission.own_output import own_words
 from elytron_core.policy.extraction.rule_facts import sentences
-from elytron_core.ports.chat import InputMessage, ModelRequest, Role, TextPart
+from elytron_core.ports.chat import ModelRequest, Role
 
 BETWEEN: Final = "::"
 MODEL_CERTAINTY: Final = 0.78
@@ -55,28 +56,22 @@ class TurnFact(Value):
         return f"{self.fact_id}{BETWEEN}{self.key}"
 
 
-class Marker(NamedTuple):
-    """Words that introduce a fact."""
-
-    words: str
-    fact_id: str
-    key: str
-    tier: Tier
-    confidence: float
-
-
-MARKERS: Final = (
-    Marker("my name is", "user_name", "name", Tier.L0, 0.95),
-    Marker("i prefer", "user_preference", "preference", Tier.L0, 0.92),
-    Marker("i like", "user_like", "like", Tier.L2, 0.85),
-    Marker("today i need", "today_task", "today_task", Tier.L1, 0.80),
-    Marker("this week i need", "weekly_task", "weekly_task", Tier.L2, 0.82),
-)
-_NOT_MEANT: Final = r"(?<!\bif )(?<!\bwhether )(?<!\bwhen )(?<!\bunless )"
-_MARKED: Final = {
-    marker: re.compile(rf"{_NOT_MEANT}\b{marker.words.replace(' ', ',? ')} (?P<value>\S.*)", re.IGNORECASE)
-    for marker in MARKERS
+MARKERS: Final = {
+    "my name is": ("user_name", "name", Tier.L0, 0.95),
+    "i prefer": ("user_preference", "preference", Tier.L0, 0.92),
+    "i like": ("user_like", "like", Tier.L2, 0.85),
+    "today i need": ("today_task", "today_task", Tier.L1, 0.80),
+    "this week i need": ("weekly_task", "weekly_task", Tier.L2, 0.82),
 }
+"""Words that introduce a fact, with its id, key, tier and confidence."""
+_NOT_MEANT: Final = r"(?<!\bif )(?<!\bwhether )(?<!\bwhen )(?<!\bunless )"
+_MARKED: Final = tuple(
+    (
+        re.compile(rf"{_NOT_MEANT}\b{words.replace(' ', ',? ')} (?P<value>\S.*)", re.IGNORECASE),
+        TurnFact(fact_id=fact_id, key=key, value="", tier=tier, confidence=confidence),
+    )
+    for words, (fact_id, key, tier, confidence) in MARKERS.items()
+)
 _END: Final = re.compile(r"[.!?,;]")
 
 
@@ -113,17 +108,11 @@ def marked_facts(items: Iterable[TurnItem], /) -> tuple[TurnFact, ...]:
     for sentence in (" ".join(sentence.split()) for text in _said(items) for sentence in sentences(text)):
         if sentence.endswith(("?", "？")):
             continue
-        for marker, pattern in _MARKED.items():
+        for pattern, fact in _MARKED:
             met = pattern.search(sentence)
             value = _END.split(met["value"], maxsplit=1)[0].strip() if met is not None else ""
             if value:
-                found[marker.fact_id] = TurnFact(
-                    fact_id=marker.fact_id,
-                    key=marker.key,
-                    value=value[: limits.MARKED_VALUE_CHARS].strip(),
-                    tier=marker.tier,
-                    confidence=marker.confidence,
-                )
+                found[fact.fact_id] = fact.model_copy(update={"value": value[: limits.MARKED_VALUE_CHARS].strip()})
     return tuple(found.values())
 
 
@@ -132,14 +121,8 @@ def extraction_request(items: Iterable[TurnItem], known: Sequence[TurnFact], /, 
     shown = [fact.model_dump(mode="json") for fact in known[: limits.MODEL_FACTS]]
     said = "\n".join(_said(items))[: limits.MODEL_INPUT_CHARS]
     data = json.dumps({"user_said": said, "known_facts": shown}, ensure_ascii=False)
-    return ModelRequest(
-        messages=(
-            InputMessage(role=Role.SYSTEM, parts=(TextPart(text=INSTRUCTION),)),
-            InputMessage(role=Role.USER, parts=(TextPart(text=data),)),
-        ),
-        max_tokens=max_tokens,
-        temperature=0,
-    )
+    messages = request.said(Role.SYSTEM, INSTRUCTION), request.said(Role.USER, data)
+    return ModelRequest(messages=messages, max_tokens=max_tokens, temperature=0)
 
 
 def told_facts(answer: ExtractedFacts, /) -> tuple[TurnFact, ...]:
