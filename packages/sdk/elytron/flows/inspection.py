@@ -8,7 +8,7 @@ from elytron_core.text import similarity
 
 
 async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
-    """Say what the space holds, and with a `query` how its projection comes to be. Raises as `ops.inspect`."""
+    """Report what the space holds, and with a `query` its projection. Raises as `ops.inspect`."""
     report = await ops.inspect(ctx, request)
     if similarity.is_blank(request.query):
         return report

@@ -1,4 +1,4 @@
-"""Import of transcripts: read once to be sure of them, then committed in batches, each message once for ever."""
+"""Import of transcripts: checked as a whole first, then committed in batches, each message only once."""
 
 import asyncio
 from collections import Counter

@@ -14,7 +14,7 @@ from elytron_core.ids import SpaceId
 logger = logging.getLogger(__name__)
 
 SWEEP_EVERY = 30
-"""Rounds after which all spaces are looked through, for jobs that another process put off."""
+"""Rounds after which all spaces are searched for jobs that another process queued."""
 
 
 class Worker:

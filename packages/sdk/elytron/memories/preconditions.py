@@ -135,7 +135,7 @@ class _Demanding(PassingStore):
         return await self._inner.erase(erasure)
 
     async def _require(self) -> None:
-        """Raise PreconditionFailed where the document is at another version by now."""
+        """Raise PreconditionFailed if the document has another version now."""
         if await _revision(self._inner, self._version.space, self._version.ref) != self._version.revision:
             raise PreconditionFailed
 

@@ -1,4 +1,4 @@
-"""Links from memories to the turns they rest on: written with a memory, read by lifecycle and repair, gone with it."""
+"""Links from memories to the turns that they cite: written and removed with a memory, read by lifecycle and repair."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -85,7 +85,7 @@ async def unlink_left(
     *,
     after: Sequence[str],
 ) -> None:
-    """Add to a batch that a memory, as it was `before`, does not rest any more on turns that `after` leaves out."""
+    """Remove the links of a memory from `before` to turns that it cites no longer `after`."""
     kept = links_of_memory(record, before.plane, before.store_key, after)
     left = [ref for ref in links_of_memory(record, before.plane, before.store_key, before.citations) if ref not in kept]
     for ref, document in (await documents_at(ctx.store, space, left)).items():

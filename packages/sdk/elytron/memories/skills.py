@@ -1,4 +1,4 @@
-"""The runtime skills of a space as one write or look finds them."""
+"""The runtime skills of a space, read for one operation."""
 
 from collections.abc import Iterable, Iterator
 

@@ -54,7 +54,7 @@ async def bury(
 async def exhume(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: Changes, facts: Iterable[long_term.Fact], /
 ) -> None:
-    """Add to a batch that the tombstones of `facts` go."""
+    """Add the deletion of the tombstones of `facts` to a batch."""
     for ref, document in (await stones_of(ctx, space, record, facts)).items():
         changes.delete(ref, expects=document.revision)
 
@@ -82,7 +82,7 @@ async def read_learning(ctx: OperationContext, space: SpaceId, /) -> tuple[Learn
 
 
 class Buried:
-    """The forgotten drafts of one write; read once, asked for each draft."""
+    """The forgotten drafts of one write."""
 
     def __init__(self, record: SpaceRecord, there: frozenset[Ref], said: Mapping[str, tuple[str, ...]], /) -> None:
         self._record = record

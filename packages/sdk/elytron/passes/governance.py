@@ -40,7 +40,7 @@ IN_THE_MONTH = "its month's note tells it"
 
 
 async def govern(work: Work, /) -> PassOutcome:
-    """Hide tasks and projects that have outlived their time (it can be undone), and count what is beyond budget."""
+    """Hide tasks and projects that are out of date, reversibly, and count what is beyond budget."""
     await keep_uses(work.ctx, work.space)
     facts = await work.current_facts()
     gone = due.outlived(facts, work.ctx.clock.now())[: limits.WRITES_PER_REQUEST]
@@ -51,7 +51,7 @@ async def govern(work: Work, /) -> PassOutcome:
 
 
 async def note_reuse(work: Work, /) -> PassOutcome:
-    """Write down how it went with the skills that the reply used."""
+    """Record the outcome of the skills that the reply used."""
     if work.reuse is None:
         return skipped(Pass.SKILL_REUSE, "nothing_reported")
     reuse = work.reuse

@@ -121,14 +121,14 @@ async def read_turns(
 
 
 async def read_maintained(ctx: OperationContext, scope: Scope, record: SpaceRecord, /) -> Maintained:
-    """Return which turns of the scope's conversation were looked at."""
+    """Return which turns of the scope's conversation are processed."""
     ref = Ref(jobs.MAINTAINED, record.conversation_tag(scope.conversation_key))
     known, _ = await value_at(ctx.store, scope.space, ref, Maintained)
     return known or Maintained()
 
 
 async def mark_maintained(work: Work, numbers: Sequence[int], /, *, waits: bool = False) -> None:
-    """Write down that these turns were looked at, and with `waits` that they wait for a model."""
+    """Store that these turns are processed, or with `waits` that they wait for a model."""
 
     def marked(known: Maintained) -> Maintained:
         for number in numbers:
@@ -139,7 +139,7 @@ async def mark_maintained(work: Work, numbers: Sequence[int], /, *, waits: bool 
 
 
 async def mark_noted(work: Work, through: int, /) -> None:
-    """Write down that notes of days have been drawn from the turns up to `through`."""
+    """Store that notes of days have been drawn from the turns up to `through`."""
     await _change_maintained(work, lambda known: known.model_copy(update={"noted": max(known.noted, through)}))
 
 

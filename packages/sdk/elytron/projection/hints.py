@@ -33,7 +33,7 @@ class Beside:
 
 
 async def hints_beside(ctx: OperationContext, scope: Scope, request: Asking, /, *, sequence: int) -> Beside:
-    """Return what fits the query in the agent skill directories, and what is known of the tools it names.
+    """Return the agent skills that fit the query, and what is known of the tools it names.
 
     `sequence` is the journal position that the recall saw.
     """

@@ -62,7 +62,7 @@ class Gathered(NamedTuple):
     outcome: RecallOutcome
     hits: tuple[RecallHit, ...] = ()
     order: tuple[Placed, ...] = ()
-    """The whole order with what spoke for each, where `depth` asked for it."""
+    """The whole order with the signals of each, if `depth` was given."""
     scores: tuple[float, ...] = ()
     """The scores of all that was put in order, hits and beyond."""
     answered: float = 0.0

@@ -58,6 +58,6 @@ async def _by_sentences(ctx: OperationContext, searched: Searched, seen: Sequenc
 
 
 def _nearer(item: Candidate, said: Nearest, weights: Weights) -> Candidate:
-    """Return `item` as worth what its nearest sentence says."""
+    """Return `item` with the score of its nearest sentence."""
     more = weights.sentence * said.gain + weights.told * said.share * (said.told - item.signals.told)
     return item._replace(signals=item.signals._replace(sentence=said.gain, told=said.told), score=item.score + more)

@@ -43,7 +43,7 @@ async def shown_hits(
 async def _hits(
     ctx: OperationContext, scope: Scope, ranked: Sequence[Ranked], /, *, wanted: int, now: Instant
 ) -> tuple[RecallHit, ...]:
-    """Return the hits of the best `wanted`; what repeats text from outside leaves its place to the next."""
+    """Return the hits of the best `wanted`; a repetition of text from outside is left out for the next."""
     hits: tuple[RecallHit, ...] = ()
     start = 0
     while len(hits) < wanted and start < len(ranked):

@@ -1,4 +1,4 @@
-"""The end of a server, asked for by its operator on the same machine."""
+"""Shutdown of a server by its operator on the same machine."""
 
 from elytron.remote.address import Address
 from elytron.remote.http import HttpTransport

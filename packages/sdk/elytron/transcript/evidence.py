@@ -36,8 +36,8 @@ _PLACES: Final = {
 """By the kind of a write, the field of its items and their plane."""
 _MACHINES: Final = rules.VOUCHED - {long_term.Authority.USER_ASSERTED}
 Citing = LongTermExtraction | Procedural | NotesWrite | CapsulesWrite
+"""Writes whose items cite messages. Candidates are judged by what they cite."""
 CitingT = TypeVar("CitingT", bound=Citing)
-"""Writes whose items say what they rest on. Candidates are judged by what they cite."""
 
 
 async def cited_messages(
@@ -80,7 +80,7 @@ async def without_unfounded(
 
 
 async def with_founded_citations(ctx: OperationContext, space: SpaceId, write: CitingT, /) -> CitingT:
-    """Return `write` with nothing cited that is not there: what is taken in from elsewhere keeps what holds here."""
+    """Return `write` without citations of messages that are not in this space, for imports from elsewhere."""
     field, _ = _PLACES[write.kind]
     items: Sequence[Value] = getattr(write, field)
     cited = await cited_messages(ctx, space, (name for item in items for name in _citations(item)))

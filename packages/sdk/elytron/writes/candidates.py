@@ -63,7 +63,7 @@ _PLANES = {
 async def plan_candidates(
     ctx: OperationContext, scope: Scope, write: CandidatesWrite, record: SpaceRecord, /
 ) -> Planned:
-    """Return what writing these candidates now would change, and what becomes of each, in their order."""
+    """Return the changes of writing these candidates now, and the decision on each, in their order."""
     named = (name for draft in write.candidates for name in draft.citations)
     found = await cited_messages(ctx, scope.space, named)
     cited = {name: one for name, one in found.items() if one is not None}
@@ -99,7 +99,7 @@ async def plan_candidates(
 async def admit(
     ctx: OperationContext, scope: Scope, draft: CandidateDraft, record: SpaceRecord, /
 ) -> tuple[WriteDecision, Changes]:
-    """Return what becomes of one accepted candidate at its plane's guards, and the changes that make it so."""
+    """Return the decision of its plane on one accepted candidate, and its changes."""
     changes = Changes(record)
     if None in (await cited_messages(ctx, scope.space, draft.citations)).values():
         return _unfounded(draft), changes

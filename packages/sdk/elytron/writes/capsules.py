@@ -26,7 +26,7 @@ GAVE_WAY = "it gave way: there were more capsules than are kept"
 
 
 async def plan_capsules(ctx: OperationContext, scope: Scope, write: CapsulesWrite, record: SpaceRecord, /) -> Planned:
-    """Return what writing these capsules now would change, and what becomes of each."""
+    """Return the changes of writing these capsules now, and the decision on each."""
     book = _Book(record)
     await book.read(ctx, scope)
     now = ctx.clock.now()

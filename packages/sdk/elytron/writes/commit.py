@@ -82,7 +82,7 @@ async def commit(
 
 
 def _tell_fold(ctx: OperationContext, batch: Batch, planned: Planned, committed: Committed) -> None:
-    """Let the index of the space take in what was committed, and have vectors made of it."""
+    """Feed the index of the space with what was committed, and request its vectors."""
     *_, mark = numbered(batch, after=committed.first - 1)
     if not planned.changes.deletes:  # what goes is left to the journal
         ctx.folds.feed(batch.space, Fed(committed.first, mark, planned.changes.folded))

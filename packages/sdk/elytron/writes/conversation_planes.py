@@ -94,7 +94,7 @@ def _desk(ctx: OperationContext, scope: Scope, record: SpaceRecord, collection: 
 
 
 async def plan_execution(ctx: OperationContext, scope: Scope, write: ExecutionWrite, record: SpaceRecord, /) -> Planned:
-    """Return what writing this execution state now would change."""
+    """Return the changes of writing this execution state now."""
     desk = _desk(ctx, scope, record, execution.EXECUTION)
     ref = Ref(execution.EXECUTION, desk.tag)
     if similarity.is_blank(write.state.goal):
@@ -106,7 +106,7 @@ async def plan_execution(ctx: OperationContext, scope: Scope, write: ExecutionWr
 
 
 async def plan_summary(ctx: OperationContext, scope: Scope, write: SummaryWrite, record: SpaceRecord, /) -> Planned:
-    """Return what writing this summary now would change; one that covers less than the kept one changes nothing."""
+    """Return the changes of writing this summary now; none if it covers less than the stored one."""
     desk = _desk(ctx, scope, record, summaries.SUMMARIES)
     ref = Ref(summaries.SUMMARIES, desk.tag)
     known, revision = await value_at(ctx.store, scope.space, ref, summaries.SessionSummary)
@@ -120,7 +120,7 @@ async def plan_summary(ctx: OperationContext, scope: Scope, write: SummaryWrite,
 
 
 async def plan_notes(ctx: OperationContext, scope: Scope, write: NotesWrite, record: SpaceRecord, /) -> Planned:
-    """Return what writing these notes now would change; of several for one period the last counts."""
+    """Return the changes of writing these notes now; of several for one period the last counts."""
     desk = _desk(ctx, scope, record, notes.NOTES)
     drafts = {desk.named("note", draft.period): draft for draft in write.notes}
     documents = await documents_at(ctx.store, scope.space, drafts)
@@ -137,7 +137,7 @@ async def plan_drawn_notes(
     record: SpaceRecord,
     /,
 ) -> Planned:
-    """Return what writing these notes, drawn from what was `said`, now would change.
+    """Return the changes of writing these notes, drawn from what was `said`, now.
 
     A note that was drawn before is drawn again from what it cites and what was said.
     One that a caller wrote or hid stays.
@@ -190,7 +190,7 @@ async def _note(ctx: OperationContext, desk: _Desk, ref: Ref, draft: NoteDraft, 
 
 
 async def plan_garden(ctx: OperationContext, scope: Scope, write: GardenWrite, record: SpaceRecord, /) -> Planned:
-    """Return what writing these private documents now would change; beyond sixteen names none is taken in."""
+    """Return the changes of writing these private documents now; beyond sixteen names none is accepted."""
     desk = _desk(ctx, scope, record, garden.GARDEN)
     found = await ctx.store.scan(scope.space, garden.GARDEN, prefix=f"{desk.tag}.", limit=limits.GARDEN_DOCUMENTS + 1)
     held = {one.ref: (garden.GardenDocument.from_bytes(one.body), one.revision) for one in found}

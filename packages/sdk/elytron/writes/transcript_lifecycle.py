@@ -1,4 +1,4 @@
-"""The life of raw text: turns are archived, restored, masked or emptied; what rests on them is named and stays."""
+"""Lifecycle of raw text: turns are archived, restored, masked or emptied; memories that cite them stay."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -60,7 +60,7 @@ class _Touched:
 async def turn_lives(
     ctx: OperationContext, scope: Scope, request: MemoryTranscriptLifecycleRequest, /
 ) -> MemoryTranscriptLifecycleReport:
-    """Do what `request` asks of the scope's conversation and say what it touched.
+    """Apply `request` to the scope's conversation and report what it touched.
 
     Deleted text is gone from documents, index and every remain when this returns; facts and procedures that were
     accepted from it stay and are named. Broken off, the same request finishes the work.
@@ -109,7 +109,7 @@ async def _turn_page(
     request: MemoryTranscriptLifecycleRequest,
     touched: _Touched,
 ) -> None:
-    """Change the turns at `refs` as one batch, which says who asked for it and why, and take note of them."""
+    """Change the turns at `refs` as one batch, with who requested it and why, and add them to `touched`."""
     transition = request.transition
 
     async def plan(record: SpaceRecord) -> Settled[list[tuple[TurnId, transcript.Turn]]]:

@@ -77,7 +77,7 @@ class _Name(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Retried:
-    """A stored turn that was not delivered at first, as its delivery leaves it."""
+    """A stored turn that was not delivered at first, with the state that its delivery gives it."""
 
     name: _Name
     turn_id: TurnId
@@ -172,7 +172,7 @@ def _with_head(changes: Changes, about: Ref, head: transcript.Conversation, revi
 
 
 def _complete(changes: Changes, record: SpaceRecord, draft: TurnDraft, retry: _Retried, digest: str) -> transcript.Turn:
-    """Add to the batch that a stored turn was delivered, with what its delivery brought, and return it."""
+    """Add the delivery of a stored turn to the batch, with its new fields, and return the turn."""
     told = {name: getattr(draft, name) for name in _TOLD}
     turn = retry.turn.model_copy(update=told)
     changes.put(Ref(transcript.TURNS, retry.turn_id), turn, expects=retry.revision, action=Action.MERGE)

@@ -51,7 +51,7 @@ async def recover(ctx: OperationContext, request: MemoryRecoverRequest, /) -> Me
 
 
 async def _note_recovery(ctx: OperationContext, scope: Scope, request: MemoryRecoverRequest) -> None:
-    """Store who asked for a recovery. A damaged or full store is recovered all the same."""
+    """Store who requested a recovery. A store too damaged or full for that is recovered too."""
 
     async def plan(record: SpaceRecord) -> Settled[None]:
         changes = Changes(record)

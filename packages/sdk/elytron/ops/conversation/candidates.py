@@ -198,7 +198,7 @@ async def _unfolded(
 
 
 async def _fact(ctx: OperationContext, scope: Scope, name: str, changes: Changes) -> tuple[long_term.Fact, int] | None:
-    """Return the fact as the batch in making leaves it, and the revision that is stored."""
+    """Return the fact with the changes of the unfinished batch, and its stored revision."""
     if not is_id(name):
         return None
     ref = Ref(long_term.FACTS, name)

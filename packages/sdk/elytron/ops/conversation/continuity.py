@@ -110,7 +110,7 @@ async def export_continuity(ctx: OperationContext, request: ContinuityExportRequ
 
 
 async def import_continuity(ctx: OperationContext, request: ContinuityImportRequest, /) -> ContinuityImportReport:
-    """Take a snapshot into the scope's conversation as one batch; the newer word wins.
+    """Import a snapshot into the scope's conversation as one batch; the newer value wins.
 
     Raises InvalidInput for one whose layers are not those it was made with, and for another subject's chat.
     """
@@ -231,7 +231,7 @@ async def _taken(
     *,
     mode: SnapshotMode,
 ) -> list[LayerDecision]:
-    """Put what is taken of each layer into `changes` and say of each what became of it."""
+    """Add the news of each layer to `changes` and return the decision on each layer."""
     own = await _kept(ctx, scope)
     here = [fact for fact in own.facts if fact.is_current and fact.counts_in(scope.conversation_key)]
     facts = _news(layers.facts[: snapshots.facts_limit(mode)], here)
@@ -283,7 +283,7 @@ def _newer_capsules(layers: SnapshotLayers, own: Sequence[continuity.ContinuityC
 
 
 def _decided(layer: Layer, planned: Planned | None, changes: Changes, *, offered: int, news: int = 1) -> LayerDecision:
-    """Take `planned`, made of the `news` of what is `offered`, into `changes`; return what became of the layer."""
+    """Add `planned`, made of the `news` among the `offered` items, to `changes`; return the decision on the layer."""
     if not offered:
         return LayerDecision(layer=layer, outcome=LayerOutcome.NOT_INCLUDED)
     if planned is None:

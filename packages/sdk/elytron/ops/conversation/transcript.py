@@ -32,7 +32,7 @@ from elytron_core.planes.conversation import transcript
 async def commit_transcript(
     ctx: OperationContext, request: MemoryTranscriptCommitRequest, /
 ) -> MemoryTranscriptCommitReport:
-    """Commit one turn as evidence. Raises TurnConflict, Conflict where it would not be the turn that it must become."""
+    """Commit one turn as evidence. Raises TurnConflict, and Conflict if it would get another sequence than demanded."""
     scope = await home(ctx, ctx.scope_of(request))
     write = TranscriptWrite(turns=(request.delta.draft(),), title=request.title)
     asked = MemoryWriteRequest(
@@ -73,7 +73,7 @@ async def replay_transcript(
 async def export_transcript(
     ctx: OperationContext, request: MemoryTranscriptExportRequest, /
 ) -> MemoryTranscriptExportReport:
-    """Return a page of a conversation as it may leave the house. Raises InvalidInput as a replay does."""
+    """Return a page of a conversation in the export view. Raises InvalidInput as a replay does."""
     return await read_page(ctx, request, TranscriptReplayView.EXPORT, MemoryTranscriptExportReport)
 
 

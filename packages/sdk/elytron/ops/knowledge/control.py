@@ -47,7 +47,7 @@ async def forget(ctx: OperationContext, request: MemoryForgetRequest, /) -> Memo
 
 
 async def retire(ctx: OperationContext, request: MemoryForgetRequest, /) -> MemoryControlReport:
-    """Hide memories that have had their time; they may be learned again."""
+    """Hide memories that are out of date; they may be learned again."""
     return await _forget(ctx, request, buries=False)
 
 
@@ -166,7 +166,7 @@ def _unchanged(memory_id: str, memory: Memory, reason: str | None = None) -> Con
 async def _taken(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Iterable[Memory | None]
 ) -> frozenset[Ref]:
-    """Return the forgotten facts among `memories` whose slot has another value by now."""
+    """Return the forgotten facts among `memories` whose slot has got another value since."""
     forgotten = [memory for memory in memories if isinstance(memory, FactMemory) and not memory.fact.is_current]
     if not forgotten:
         return frozenset()

@@ -1,4 +1,4 @@
-"""Runtime skills: seen, edited, switched, deleted, judged by use, governed. None of it executes one."""
+"""Operations on runtime skills: read, edit, enable, delete, record outcomes, govern. None executes a skill."""
 
 from collections.abc import Callable
 
@@ -143,7 +143,7 @@ async def set_runtime_skill_enabled(
 async def delete_runtime_skill(
     ctx: OperationContext, request: RuntimeSkillDeleteRequest, /
 ) -> RuntimeSkillMutationReport:
-    """Remove a skill and its links; nothing is left that would keep it from being learned again. Raises NotFound."""
+    """Remove a skill and its links; it can be learned again. Raises NotFound."""
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> Settled[RuntimeSkillMutationReport]:
@@ -163,14 +163,14 @@ async def delete_runtime_skill(
 
 @admitting
 async def record_skill_reuse(ctx: OperationContext, request: RuntimeSkillReuseRequest, /) -> RuntimeSkillReuseReport:
-    """Write down how it went with the skills that a reply used."""
+    """Record the outcome of the skills that a reply used."""
     return await record_reuse(ctx, ctx.scope_of(request), request.names, request.outcome, note=request.note)
 
 
 async def govern_runtime_skills(
     ctx: OperationContext, request: RuntimeSkillGovernRequest, /
 ) -> RuntimeSkillGovernReport:
-    """Look through the skills of the space and do what their quality and age ask for, as one batch."""
+    """Merge, retire and prune the skills of the space by quality and age, as one batch."""
     scope = ctx.scope_of(request)
 
     async def plan(record: SpaceRecord) -> Settled[RuntimeSkillGovernReport]:

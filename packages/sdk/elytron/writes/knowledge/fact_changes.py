@@ -95,7 +95,7 @@ async def _put(batch: _Batch, memory: FactMemory, made: FactChange) -> None:
 
 
 async def _change_slot(batch: _Batch, before: Fact, after: Fact) -> None:
-    """Add to a batch that a fact leaves its slot for that of its new reach. Raises InvalidInput if that is taken."""
+    """Move a fact to the slot of its new reach. Raises InvalidInput if that slot is taken."""
     left, revision = await _slot(batch, before)
     kept = tuple(name for name in left.facts if name != before.id)
     if kept:
@@ -116,7 +116,7 @@ async def _change_slot(batch: _Batch, before: Fact, after: Fact) -> None:
 
 
 async def _tighten(batch: _Batch, fact: Fact) -> None:
-    """Add to a batch that the earlier versions of a fact are at least as private."""
+    """Make the earlier versions of a fact at least as private."""
     slot, _ = await _slot(batch, fact)
     earlier = [Ref(long_term.FACTS, name) for name in slot.facts if name != fact.id]
     for ref, document in (await documents_at(batch.ctx.store, batch.scope.space, earlier)).items():

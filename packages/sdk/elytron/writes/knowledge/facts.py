@@ -78,7 +78,7 @@ class _Slots:
         self._buried = await read_buried(ctx, scope.space, self._record, proposed)
 
     async def unlink(self, ctx: OperationContext, scope: Scope, /) -> None:
-        """Add that no fact rests any more on what it cited and does not cite now."""
+        """Remove the links to turns that a fact no longer cites."""
         for fact in self._stored:
             after = self._facts[fact.id][0].citations
             if not set(fact.citations) <= set(after):

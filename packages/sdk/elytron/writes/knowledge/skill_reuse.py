@@ -1,4 +1,4 @@
-"""Uses of runtime skills: that recall showed them, and the outcomes."""
+"""Uses of runtime skills: shown by recall, and their outcomes."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -21,7 +21,7 @@ from elytron_core.scope import Scope
 async def record_reuse(
     ctx: OperationContext, scope: Scope, names: Iterable[str], outcome: ReuseOutcome, /, *, note: str = ""
 ) -> RuntimeSkillReuseReport:
-    """Write down how it went with the skills of these names; `note` must be free of secrets.
+    """Record the outcome of the skills of these names; `note` must be free of secrets.
 
     A success counts and takes back a pending revision, a mismatch counts and asks for one, a neutral outcome is only
     noted.

@@ -21,7 +21,7 @@ NO_SUCH_EDGE = "there is no such edge"
 
 
 async def plan_subjects(ctx: OperationContext, scope: Scope, write: SubjectsWrite, record: SpaceRecord, /) -> Planned:
-    """Return what writing these subjects and edges now would change, and what becomes of each."""
+    """Return the changes of writing these subjects and edges now, and the decision on each."""
     roll = _Roll(record, ctx.clock.now())
     await roll.read(ctx, scope, write)
     decisions = [roll.enter(draft) for draft in write.subjects]
