@@ -1,9 +1,34 @@
-"""Processes that kill themselves: forks of one server, which has imported what they need."""
+"""Processes that may kill themselves: forks of one server, which has imported what they need."""
 
+import asyncio
 import multiprocessing
+import os
+import signal
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
+from tests.sdk.turns import finish
+
+import elytron
+from elytron.journal.compaction import compact
+from elytron.models import ScriptedModel
+from elytron.transfer import restore
+from elytron_core.ids import SpaceId
+from elytron_store.journal import compaction
+from elytron_store.sqlite.database.journal_rows import Appending
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+ADA = SpaceId("ada")
+POINTS = {
+    "fsync": (os, "fsync"),
+    "journal": (Appending, "finish"),
+    "replace": (os, "replace"),
+    "run": (compaction, "stand_in"),
+    "write": (restore, "commit"),
+}
+"""The functions at which a process can die."""
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload([
     "asyncio", "elytron.factory", "elytron.flows.finalize_turn", "elytron.flows.inspection",
@@ -20,6 +45,45 @@ def exit_code(work: Callable[..., Coroutine[Any, Any, None]], /, *args: str | in
 
 
 def _run(work: Callable[..., Coroutine[Any, Any, None]], args: tuple[str | int, ...]) -> None:
-    import asyncio
-
     asyncio.run(work(*args))
+
+
+async def compacting(url: str, point: str, number: int) -> None:
+    """Compact the journal of a space; die at `point` as it is come to for the `number`th time."""
+    async with elytron.open(url, space=ADA) as memory:
+        await memory.inspect()
+        _die_at(point, number)
+        await compact(memory.context.store, ADA)
+
+
+async def importing(url: str, archive: str, point: str, number: int) -> None:
+    """Import an archive into a space that holds memories; die as `compacting` does."""
+    async with elytron.open(url, space=ADA) as memory:
+        await memory.inspect()
+        _die_at(point, number)
+        await memory.import_archive(archive, mode=elytron.ImportMode.BOOTSTRAP)
+
+
+async def asking(url: str) -> None:
+    """Put a turn on the queue of a store; die as the model is asked about it."""
+    dying = ScriptedModel(lambda _: os.kill(os.getpid(), signal.SIGKILL) or "")
+    async with elytron.open(url, space=ADA, language_model=dying) as memory:
+        await finish(memory, "t1", "Well, home is Porto these days.")
+        await memory.run_jobs()
+
+
+def _die_at(point: str, number: int) -> None:
+    owner, name = POINTS[point]
+    setattr(owner, name, _dying(getattr(owner, name), number))
+
+
+def _dying(function: Callable[P, T], number: int) -> Callable[P, T]:
+    """Return `function`, whose `number`th call ends the process."""
+    calls = iter(range(1, number))
+
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        if next(calls, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*args, **kwargs)
+
+    return called

@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.sdk import compaction_worker
-from tests.sdk.killed import exit_code
+from tests.sdk.killed import compacting, exit_code
 
 import elytron
 from elytron import ImportMode, MemoryImportRequest, MemoryInspectionRequest, MemoryRuntime
@@ -254,7 +253,7 @@ async def test_a_compaction_that_is_killed_is_whole_or_absent(
     async with elytron.open(place, space=ADA) as memory:
         kept = await of_runs(memory)
         before, head = await journal(memory.context.store), (await memory.inspect()).head
-    assert exit_code(compaction_worker.main, place, point, number) == -signal.SIGKILL
+    assert exit_code(compacting, place, point, number) == -signal.SIGKILL
     async with elytron.open(place, space=ADA) as memory:
         found = await journal(memory.context.store)
         told = await memory.inspect(MemoryInspectionRequest(head=head, check=True))

@@ -7,9 +7,9 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sdk.killed import exit_code
+from tests.sdk.killed import asking, exit_code
 from tests.sdk.towns import PORTO, SPACE, fact, opened, said, towns
-from tests.sdk.turns import answering, asked_and_killed, finish
+from tests.sdk.turns import answering, finish
 
 import elytron
 from elytron.flows.worker import Worker
@@ -109,7 +109,7 @@ async def test_a_model_that_words_it_otherwise_the_second_time_adds_nothing(cloc
 
 @pytest.mark.anyio
 async def test_a_killed_process_leaves_its_job_to_the_next(path: str) -> None:
-    assert exit_code(asked_and_killed, path) == -signal.SIGKILL
+    assert exit_code(asking, path) == -signal.SIGKILL
     clock = FrozenClock(Instant(time.time_ns() // 1_000_000), step_ms=1)
     async with elytron.open(path, space="ada", clock=clock, language_model=answering(("Porto", PORTO))) as memory:
         assert (await memory.run_jobs()).jobs == ()

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sdk import import_worker
-from tests.sdk.killed import exit_code
+from tests.sdk.killed import exit_code, importing
 from tests.sdk.meanwhile import Meanwhile
 from tests.sdk.told import believe, learn, texts
 
@@ -81,7 +80,7 @@ async def test_an_import_that_is_killed_is_whole_or_absent(
     async with elytron.open(place, space=ADA) as memory:
         await memory.add("mine", conversation="c1")
         before = await journal(memory.context.store)
-    assert exit_code(import_worker.main, place, str(archive), point, number) == -signal.SIGKILL
+    assert exit_code(importing, place, str(archive), point, number) == -signal.SIGKILL
     async with elytron.open(place, space=ADA) as memory:
         inspected = await memory.inspect(check=True)
         assert inspected.store_check is not None

@@ -1,12 +1,9 @@
 """Finished turns and models that answer as told, for tests of maintenance."""
 
 import json
-import os
-import signal
 from collections.abc import Sequence
 from typing import Any
 
-import elytron
 from elytron.models import ScriptedModel
 from elytron.runtime import MemoryRuntime
 from elytron_core.contracts.admin.maintenance import MemoryFinalizeTurnReport, MemoryFinalizeTurnRequest
@@ -61,11 +58,3 @@ def answering(*answers: tuple[str, str | Exception], otherwise: str = '{"items":
         return next((answer for word, answer in answers if word in data), otherwise)
 
     return ScriptedModel(script)
-
-
-async def asked_and_killed(path: str) -> None:
-    """Put a turn on the queue of a store, and kill this process as the model is asked about it."""
-    dying = ScriptedModel(lambda _: os.kill(os.getpid(), signal.SIGKILL) or "")
-    async with elytron.open(path, space="ada", language_model=dying) as memory:
-        await finish(memory, "t1", "Well, home is Porto these days.")
-        await memory.run_jobs()
