@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron.documents.hits import fact_hit, turn_hit
+from elytron.documents.hits import fact_hit, scored, turn_hit
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import Plane, RecallHit
 from elytron_core.ids import FactId, TurnId
@@ -51,7 +51,7 @@ def checked(hit: RecallHit) -> RecallHit:
 @pytest.mark.parametrize("part", [0, 1])
 def test_the_hit_of_a_message(part: int, score: float, signals: dict[str, float]) -> None:
     signals = {name: float(value) for name, value in signals.items()}
-    hit = turn_hit(TurnId("t1"), TURN, part, score=score, signals=signals)
+    hit = scored(turn_hit(TurnId("t1"), TURN, part), score=score, signals=signals)
     assert hit == checked(hit)
     assert told(hit) == told(checked(hit))
     assert (hit.metadata, hit.metadata is TURN.metadata) == (TURN.metadata, False)

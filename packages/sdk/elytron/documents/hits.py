@@ -18,22 +18,14 @@ _TURN_HITS = Vouched(RecallHit, *_COMMON, "speaker", "role", "channel", "convers
 _FACT_HITS = Vouched(RecallHit, *_COMMON, "title", "kind", "reach", "trust", "privacy", "freshness", "hint")
 
 
-def turn_hit(
-    turn_id: TurnId,
-    turn: transcript.Turn,
-    part: int,
-    /,
-    *,
-    score: float = 0.0,
-    signals: Mapping[str, float] | None = None,
-) -> RecallHit:
-    """Return the hit of a turn's message."""
+def turn_hit(turn_id: TurnId, turn: transcript.Turn, part: int, /) -> RecallHit:
+    """Return the hit of a turn's message, without a score."""
     message = turn.messages[part]
     return _TURN_HITS.make(
         id=transcript.message_id(turn_id, part),
         plane=Plane.TRANSCRIPT,
         text=message.text,
-        score=round(float(score), 6),
+        score=0.0,
         at=transcript.said_at(turn, message),
         speaker=message.speaker,
         role=message.role,
@@ -43,7 +35,7 @@ def turn_hit(
         tags=turn.tags,
         metadata=dict(turn.metadata),
         citations=(turn_id,),
-        signals=dict(signals or {}),
+        signals={},
     )
 
 
@@ -63,7 +55,7 @@ def cited(hit: RecallHit, space: SpaceId, /) -> RecallHit:
 
 
 def scored(hit: RecallHit, /, *, score: float, signals: dict[str, float]) -> RecallHit:
-    """Return the hit that `turn_hit` made, with its score and what spoke for it."""
+    """Return the hit that `turn_hit` made, with its score and signals."""
     return _TURN_HITS.again(hit, score=round(float(score), 6), metadata=dict(hit.metadata), signals=signals)
 
 
@@ -113,9 +105,9 @@ def skill_hit(
 
 
 def with_newer(question: Question, query: str, hits: tuple[RecallHit, ...], /) -> tuple[RecallHit, ...]:
-    """Return the hits, where the question asks how things are with the last word on a matter before what it overtook.
+    """Return the hits; if the question asks for the present state, the last word on a matter before what it replaced.
 
-    What was overtaken names it; scores stay with the places.
+    A replaced hit names the last word; scores stay with the places.
     """
     if question.version is Version.FIRST or (question.version is Version.ANY and not asks_how_things_are(query)):
         return hits
