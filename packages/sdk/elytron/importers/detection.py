@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from enum import StrEnum
+from functools import partial
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import IO, Self
@@ -16,6 +17,8 @@ from elytron.importers import (
     bundle,
     chatgpt,
     claude,
+    document,
+    jsonl,
     markdown,
     message_shape,
     openai_messages,
@@ -23,8 +26,7 @@ from elytron.importers import (
     telegram,
     whatsapp,
 )
-from elytron.importers.document import Document, DocumentFormat
-from elytron.importers.jsonl import JsonLines
+from elytron.importers.document import DocumentFormat
 from elytron.importers.message_shape import LeftOut, Omission, Reader, Said
 from elytron_core import limits
 from elytron_core.errors import InvalidJson, PayloadTooLarge, UnreadableFile
@@ -79,8 +81,8 @@ _PROSE = {
 class Transcript:
     """A recognised transcript, whose messages can be read any number of times. `place` is its own alone."""
 
-    def __init__(self, reader: Reader, /, *, name: str, place: str, form: Format, size_bytes: int) -> None:
-        self._reader = reader
+    def __init__(self, read: Reader, /, *, name: str, place: str, form: Format, size_bytes: int) -> None:
+        self._read = read
         self.name = name
         self.place = place
         self.format = form
@@ -94,7 +96,7 @@ class Transcript:
         What a system or a tool said is left out, unless `include` names the role.
         """
         self.left_out.clear()
-        for found in self._reader.messages(home):
+        for found in self._read(home):
             left = found if isinstance(found, LeftOut) else _unasked(found, include)
             if left is not None:
                 self.left_out[left.reason] += left.count
@@ -153,9 +155,9 @@ def _contained(
     whole = os.path.realpath(path)
     exported = bundle.parts(files)
     if exported:
-        document = bundle.conversations(exported, name=name)
-        reader, form = _document(document, name=name, size=path.stat().st_size)
-        made = Transcript(reader, name=name, place=whole, form=form, size_bytes=path.stat().st_size)
+        whole_export = bundle.conversations(exported, name=name)
+        read, form = _document(whole_export, name=name, size=path.stat().st_size)
+        made = Transcript(read, name=name, place=whole, form=form, size_bytes=path.stat().st_size)
         return (made,), len(files) - len(exported)
     found: list[Transcript] = []
     for member in bundle.transcripts(files):
@@ -196,8 +198,8 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _transcript(file: IO[bytes], *, name: str, place: str, size: int) -> Transcript:
-    reader, form = _recognised(file, name=name, size=size)
-    return Transcript(reader, name=name, place=place, form=form, size_bytes=size)
+    read, form = _recognised(file, name=name, size=size)
+    return Transcript(read, name=name, place=place, form=form, size_bytes=size)
 
 
 def _recognised(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, Format]:
@@ -216,10 +218,10 @@ def _recognised(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, Forma
         case b"[":
             return _document(_whole(file, name=name, size=size), name=name, size=size)
         case b"{":
-            document = None if _starts_with_a_message(file) else _whole_or_none(file, size=size)
-            if document is None:
-                return JsonLines(file, name=name, size=size), Format.JSONL
-            return _document(document, name=name, size=size)
+            parsed = None if _starts_with_a_message(file) else _whole_or_none(file, size=size)
+            if parsed is None:
+                return partial(jsonl.messages, file, name=name, size=size), Format.JSONL
+            return _document(parsed, name=name, size=size)
         case _:
             form = _PROSE.get(PurePosixPath(name).suffix.lower())
             if form is None or b"\0" in head:
@@ -239,7 +241,7 @@ def _prose(file: IO[bytes], form: Format, *, name: str, size: int) -> tuple[Read
         text = message_shape.unmarked(file.read(size)).decode("utf-8")
     except UnicodeDecodeError:
         raise UnreadableFile(name=name, problem="is not UTF-8: save it as UTF-8") from None
-    return Document(text, _READS[form], name=name, size=size), form
+    return partial(document.messages, text, _READS[form], name=name, size=size), form
 
 
 def _starts_with_a_message(file: IO[bytes]) -> bool:
@@ -271,25 +273,25 @@ def _whole(file: IO[bytes], *, name: str, size: int) -> Json:
         raise UnreadableFile(name=name, problem=error.message) from None
 
 
-def _document(document: Json, *, name: str, size: int) -> tuple[Reader, Format]:
+def _document(parsed: Json, *, name: str, size: int) -> tuple[Reader, Format]:
     entries: Json
-    match document:
+    match parsed:
         case []:
             raise _NoTranscript(name=name, problem="holds no messages")
         case {"chats": {"list": list()}} | {"messages": [{"type": str(), "id": int()}, *_], "id": int()}:
-            entries, form = document, Format.TELEGRAM
+            entries, form = parsed, Format.TELEGRAM
         case {"messages": list() as inner}:
             entries, form = inner, Format.OPENAI_MESSAGES
         case {"mapping": _} | [{"mapping": _}, *_]:
-            entries, form = _as_list(document), Format.CHATGPT
+            entries, form = _as_list(parsed), Format.CHATGPT
         case {"chat_messages": _} | [{"chat_messages": _}, *_]:
-            entries, form = _as_list(document), Format.CLAUDE
+            entries, form = _as_list(parsed), Format.CLAUDE
         case [{"role": _}, *_]:
-            entries, form = _as_list(document), Format.OPENAI_MESSAGES
+            entries, form = _as_list(parsed), Format.OPENAI_MESSAGES
         case _:
             raise _unknown(name)
-    return Document(entries, _READS[form], name=name, size=size), form
+    return partial(document.messages, entries, _READS[form], name=name, size=size), form
 
 
-def _as_list(document: Json) -> list[Json]:
-    return document if isinstance(document, list) else [document]
+def _as_list(parsed: Json) -> list[Json]:
+    return parsed if isinstance(parsed, list) else [parsed]

@@ -17,7 +17,7 @@ class Place:
         self.done_bytes = 0
 
     def now(self, words: str, share: float, /) -> None:
-        """Return the part that is being read, and the share of the document before it."""
+        """Note the part that is being read, and the share of the document before it."""
         self.words = words
         self.done_bytes = round(self._size * share)
 
@@ -25,18 +25,12 @@ class Place:
 DocumentFormat = Callable[[Json, ConversationKey, Place], Iterator[Said | LeftOut]]
 
 
-class Document:
-    """Reads `document` as `form`at says."""
-
-    def __init__(self, document: Json, form: DocumentFormat, /, *, name: str, size: int) -> None:
-        self._document = document
-        self._form = form
-        self._name = name
-        self._size = size
-
-    def messages(self, home: ConversationKey, /) -> Iterator[Said | LeftOut]:
-        place = Place(self._size)
-        try:
-            yield from self._form(self._document, home, place)
-        except (InvalidInput, LimitExceeded) as error:
-            raise UnreadableFile(name=self._name, problem=f"{error.message} ({place.words})") from None
+def messages(
+    document: Json, form: DocumentFormat, home: ConversationKey, /, *, name: str, size: int
+) -> Iterator[Said | LeftOut]:
+    """Yield what `form` reads in the `document` of a file. Raises UnreadableFile."""
+    place = Place(size)
+    try:
+        yield from form(document, home, place)
+    except (InvalidInput, LimitExceeded) as error:
+        raise UnreadableFile(name=name, problem=f"{error.message} ({place.words})") from None

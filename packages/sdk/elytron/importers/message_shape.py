@@ -1,10 +1,9 @@
 """From what transcript formats write down to turns. A wrong shape is an InvalidInput that names it, never its value."""
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from pydantic import ValidationError
 
@@ -17,6 +16,7 @@ from elytron_core.names import require_name
 from elytron_core.planes.conversation.transcript import Message, Role
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
+from elytron_core.text import similarity
 
 _ROLES = {role.value: role for role in Role} | {
     "human": Role.USER,
@@ -74,15 +74,11 @@ class LeftOut:
     count: int = 1
 
 
-class Reader(Protocol):
-    """Reads one transcript, from the beginning at each call."""
+Reader = Callable[[ConversationKey], Iterator[Said | LeftOut]]
+"""Yields what was said in one transcript and what is left out, in order, from the beginning at each call.
 
-    def messages(self, home: ConversationKey, /) -> Iterator[Said | LeftOut]:
-        """Yield what was said and what is left out, in order; `home` takes what names no conversation.
-
-        Raises UnreadableFile.
-        """
-        ...
+The key takes what names no conversation. Raises UnreadableFile.
+"""
 
 
 def unmarked(data: bytes, /) -> bytes:
@@ -180,6 +176,17 @@ def _part(part: Json, *, what: str) -> str:
             return words
         case _:
             raise InvalidInput(field=what, problem="has a part that is neither a text nor an object")
+
+
+def spoken(message: dict[str, Json], key: ConversationKey, /, *, position: int) -> TurnDraft | None:
+    """Return a message `{role, content, timestamp?, name?}` as a turn; None if it has no words."""
+    speaker_role = role(message.get("role"))
+    said = text(message.get("content"))
+    at = moment(message.get("timestamp"))
+    speaker = name(message.get("name"), what="name")
+    if similarity.is_blank(said):
+        return None
+    return turn(key, position=position, role=speaker_role, text=said, speaker=speaker, at=at)
 
 
 def turn(
