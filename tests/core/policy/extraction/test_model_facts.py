@@ -1,7 +1,5 @@
 """Facts from a model: the turns that may be read, and the items that an answer may propose."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +10,7 @@ from elytron_core.planes.conversation.actors import ActorAttribution
 from elytron_core.planes.conversation.candidates import CandidateDraft, FactProposal, OriginTag, SkillProposal, Verdict
 from elytron_core.planes.conversation.transcript import Lifecycle, Message, Role, ToolObservation, Turn, TurnSource
 from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.policy.extraction import model_facts, structured_output
+from elytron_core.policy.extraction import model_facts
 from elytron_core.policy.extraction.model_facts import ExtractedItem, ExtractedItems, Gate
 
 AT = Instant(1_767_225_600_000)
@@ -154,30 +152,3 @@ def test_no_answer_proposes_a_fact_without_words_of_the_user(quotes: list[str]) 
             " ".join(quote.casefold().replace(",", "").replace(".", "").split()) in said.replace(",", "")
             for quote in quotes
         )
-
-
-def test_a_schema_demands_every_field_and_no_other() -> None:
-    schema = json.loads(structured_output.schema_of(ExtractedItems))
-    found = schema["$defs"]["ExtractedItem"]
-    assert found["required"] == list(found["properties"])
-    assert found["additionalProperties"] is False
-    assert "title" not in json.dumps(schema["properties"])
-
-
-@pytest.mark.parametrize(
-    ("text", "bare"),
-    [
-        ('{"a": 1}', '{"a": 1}'),
-        ('<think>{"a": 2}</think>\n{"a": 1}', '{"a": 1}'),
-        ('Sure!\n```json\n{"a": 1}\n```\nDone.', '{"a": 1}'),
-        ("nothing", "nothing"),
-    ],
-)
-def test_an_answer_is_read_without_the_text_around_it(text: str, bare: str) -> None:
-    assert structured_output.bare(text) == bare
-
-
-def test_half_an_answer_is_known_as_such() -> None:
-    assert structured_output.looks_cut('{"items": [{"topic": "resi')
-    assert not structured_output.looks_cut('{"items": []}')
-    assert not structured_output.looks_cut("I cannot answer that")

@@ -1,0 +1,35 @@
+"""Shape of a model's answer: the schema sent to it, and the JSON found in its text."""
+
+import json
+
+import pytest
+
+from elytron_core.policy.extraction import structured_output
+from elytron_core.policy.extraction.model_facts import ExtractedItems
+
+
+def test_a_schema_demands_every_field_and_no_other() -> None:
+    schema = json.loads(structured_output.schema_of(ExtractedItems))
+    found = schema["$defs"]["ExtractedItem"]
+    assert found["required"] == list(found["properties"])
+    assert found["additionalProperties"] is False
+    assert "title" not in json.dumps(schema["properties"])
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        ('{"a": 1}', '{"a": 1}'),
+        ('<think>{"a": 2}</think>\n{"a": 1}', '{"a": 1}'),
+        ('Sure!\n```json\n{"a": 1}\n```\nDone.', '{"a": 1}'),
+        ("nothing", "nothing"),
+    ],
+)
+def test_an_answer_is_read_without_the_text_around_it(text: str, bare: str) -> None:
+    assert structured_output.bare(text) == bare
+
+
+def test_half_an_answer_is_known_as_such() -> None:
+    assert structured_output.looks_cut('{"items": [{"topic": "resi')
+    assert not structured_output.looks_cut('{"items": []}')
+    assert not structured_output.looks_cut("I cannot answer that")
