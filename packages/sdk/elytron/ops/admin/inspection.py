@@ -78,7 +78,10 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
         documents=dict(sorted(seen.counts.items())),
         planes=by_plane(seen.counts),
         alias=alias,
-        conversations=tuple(_summary(head) for head in conversations[:CONVERSATIONS_SHOWN]),
+        conversations=tuple(
+            ConversationSummary.model_validate(head, from_attributes=True)
+            for head in conversations[:CONVERSATIONS_SHOWN]
+        ),
         conversations_clipped=len(conversations) > CONVERSATIONS_SHOWN,
         speakers=tuple(dict.fromkeys(name for head in conversations for name in head.speakers)),
         first_at=min(firsts, default=None),
@@ -251,18 +254,6 @@ def _asked(scope: Scope, request: MemoryReplayRequest) -> Scope:
     if request.chat_id is None:
         return scope
     return scope.model_copy(update={"chat": request.chat_id, "conversation": None})
-
-
-def _summary(head: transcript.Conversation) -> ConversationSummary:
-    return ConversationSummary(
-        channel=head.channel,
-        conversation=head.conversation,
-        turns=head.turns,
-        first_at=head.first_at,
-        last_at=head.last_at,
-        speakers=head.speakers,
-        title=head.title,
-    )
 
 
 def _ledger(document: Document) -> LedgerTurn:
