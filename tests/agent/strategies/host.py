@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 from tests.agent.places import AT
 
-from elytron_agent import Ending, Exchange, MemoryStrategy, RunMemory
+from elytron_agent import Ending, Exchange, GatewayPlace, MemoryStrategy, RunMemory
 from elytron_agent.strategies.strategy import said
 from elytron_core.ports.chat import InputMessage, Role, TextPart
 
@@ -23,6 +23,10 @@ class Road(httpx.AsyncBaseTransport):
     sent: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
     broken: dict[str, Wrong] = field(default_factory=dict[str, Wrong])
     key: str = ""
+
+    @property
+    def place(self) -> GatewayPlace:
+        return GatewayPlace(base_url="http://localhost:8010", user_id="ada", user_key=self.key)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.sent.append((request.url.path, json.loads(request.content or b"{}")))

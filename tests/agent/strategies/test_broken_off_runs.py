@@ -1,7 +1,5 @@
 """Runs with a strategy whose process ends: the next one goes on with what stood before it, and tells its end once."""
 
-from collections.abc import AsyncIterator
-
 import httpx
 import pytest
 from tests.agent.chat_script import ScriptedChat, calls, heard, text, words
@@ -10,14 +8,12 @@ from tests.agent.strategies.host import Road
 
 import elytron
 from elytron.api import MemoryFace
-from elytron_adapter.identity.principals import Development
 from elytron_agent import (
     Agent,
     AgentSettings,
     BlockShelf,
     CallKey,
     CuratedStrategy,
-    GatewayPlace,
     GatewayStrategy,
     MemoryStrategy,
     RuntimeStrategy,
@@ -25,12 +21,7 @@ from elytron_agent import (
     stored_events,
 )
 from elytron_core.clock import FrozenClock
-from elytron_core.ids import SeededIds
 from elytron_core.ports.chat import Role
-from elytron_gateway.routes.surfaces import gateway_surfaces
-from elytron_gateway.service import Gateway
-from elytron_gateway.wire import UserRequest
-from elytron_http_shell import create_app
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -113,32 +104,13 @@ def blocks_in(said: str) -> str:
     return said.partition("<memory_blocks>")[2].partition("</memory_blocks>")[0]
 
 
-@pytest.fixture
-async def road(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Road]:
-    """The way to a gateway that has the user `ada`, whose key is the road's `key`."""
-    async with elytron.open("memory:", space=None, clock=FrozenClock(AT), ids=SeededIds()) as shared:
-        gateway = Gateway(shared)
-        road = Road(
-            httpx.ASGITransport(create_app(shared, authenticator=Development(), further=(gateway_surfaces(gateway),)))
-        )
-        road.key = (await gateway.create_user(UserRequest(user_id="ada"))).user_key
-        client = httpx.AsyncClient
-
-        def within(**options: object) -> httpx.AsyncClient:
-            return client(transport=road, timeout=options.get("timeout"))  # pyright: ignore[reportArgumentType]
-
-        monkeypatch.setattr(httpx, "AsyncClient", within)
-        yield road
-
-
 @pytest.mark.parametrize("path", ["/memories/add", "/memories/flush"])
 async def test_an_add_of_which_a_crash_hid_what_became_is_made_again_under_its_key(road: Road, path: str) -> None:
     def ends(_request: httpx.Request) -> httpx.Response:
         raise Ended
 
     def strategy_of(memory: MemoryFace) -> GatewayStrategy:
-        place = GatewayPlace(base_url="http://localhost:8010", user_id="ada", user_key=road.key)
-        return GatewayStrategy(place, tell=stored_events(memory))
+        return GatewayStrategy(road.place, tell=stored_events(memory))
 
     store = KeptStore()
     road.broken = {path: ends}

@@ -1,7 +1,6 @@
 """The strategy `memory_gateway` in a host's loop (B3-B19): recall before a run, one add and one flush after it."""
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,6 @@ from tests.agent.strategies.host import Host, Notes, Road, Wrong
 
 import elytron
 from elytron.api import MemoryFace
-from elytron_adapter.identity.principals import Development
 from elytron_agent import (
     CallKey,
     GatewayPlace,
@@ -24,42 +22,12 @@ from elytron_agent import (
 )
 from elytron_agent.strategies.gateway import RULE
 from elytron_agent.strategies.strategy import said
-from elytron_core.clock import FrozenClock
 from elytron_core.contracts.conversation.transcript import MemoryTranscriptReplayRequest, TranscriptReplayView
 from elytron_core.errors import InvalidInput
-from elytron_core.ids import SeededIds
 from elytron_gateway.client import MemoryGatewayClient
-from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import Gateway
-from elytron_gateway.wire import UserRequest
-from elytron_http_shell import create_app
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def shared() -> AsyncIterator[elytron.MemoryRuntime]:
-    """The memory behind the gateway."""
-    async with elytron.open("memory:", space=None, clock=FrozenClock(AT), ids=SeededIds()) as runtime:
-        yield runtime
-
-
-@pytest.fixture
-def gateway(shared: elytron.MemoryRuntime) -> Gateway:
-    return Gateway(shared)
-
-
-@pytest.fixture
-def road(shared: elytron.MemoryRuntime, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Road:
-    app = create_app(shared, authenticator=Development(), further=(gateway_surfaces(gateway),))
-    found = Road(httpx.ASGITransport(app))
-
-    class Within(httpx.AsyncClient):
-        def __init__(self, **options: Any) -> None:
-            super().__init__(transport=found, **options)
-
-    monkeypatch.setattr(httpx, "AsyncClient", Within)
-    return found
 
 
 @dataclass
@@ -72,17 +40,13 @@ class Kept:
 
 
 @pytest.fixture
-async def kept(road: Road, gateway: Gateway) -> Kept:
-    made = await gateway.create_user(UserRequest(user_id="ada"))
+async def kept(road: Road) -> Kept:
     events: list[RunEvent] = []
 
     async def tell(_conversation: str, event: RunEvent, /) -> None:
         events.append(event)
 
-    runs = GatewayStrategy(
-        GatewayPlace(base_url="http://localhost:8010", user_id="ada", user_key=made.user_key),
-        tell=tell,
-    )
+    runs = GatewayStrategy(road.place, tell=tell)
     return Kept(runs, Host(runs), events)
 
 
@@ -263,7 +227,7 @@ async def test_no_result_ends_its_line_or_opens_a_part(kept: Kept, road: Road) -
 async def test_results_below_a_set_score_are_not_shown(road: Road) -> None:
     items = [{"text": "Tea.", "score": 0.31}, {"text": "Rye.", "score": 0.29}, {"text": "Oats."}]
     road.broken = {"/memories/search": answers(200, json.dumps({"results": items}))}
-    place = GatewayPlace(base_url="http://localhost:8010", user_id="ada", user_key="uk_x", min_score=0.3)
+    place = road.place.model_copy(update={"min_score": 0.3})
 
     async def tell(_conversation: str, _event: RunEvent, /) -> None:
         return None
@@ -285,17 +249,14 @@ def test_an_address_that_names_no_server_is_refused_when_it_is_read(address: str
         MemoryGatewayClient(address, user_id="ada", user_key="uk_x")
 
 
-async def test_a_gateway_that_goes_on_and_on_is_waited_for_as_long_as_was_said_and_no_longer(
-    road: Road, gateway: Gateway
-) -> None:
-    made = await gateway.create_user(UserRequest(user_id="ada"))
+async def test_a_gateway_that_goes_on_and_on_is_waited_for_as_long_as_was_said_and_no_longer(road: Road) -> None:
     events: list[RunEvent] = []
 
     async def tell(_conversation: str, event: RunEvent, /) -> None:
         events.append(event)
 
-    place = GatewayPlace(base_url="http://localhost", user_id="ada", user_key=made.user_key, timeout_seconds=1e-9)
-    async with MemoryGatewayClient(place.base_url, user_id="ada", user_key=made.user_key) as client:
+    place = road.place.model_copy(update={"timeout_seconds": 1e-9})
+    async with MemoryGatewayClient(place.base_url, user_id="ada", user_key=road.key) as client:
         runs = GatewayStrategy(place, tell=tell, client=client)
         assert await runs.before_run("c", "Hello.") == RunMemory(system=RULE)
         await runs.close()
@@ -367,13 +328,9 @@ async def test_a_reference_that_comes_back_is_not_stored(kept: Kept, shared: ely
     assert stored.text == "What colour is it?"
 
 
-async def test_events_are_stored_hidden_and_found_by_no_search(
-    memory: MemoryFace, road: Road, gateway: Gateway
-) -> None:
-    made = await gateway.create_user(UserRequest(user_id="ada"))
-    place = GatewayPlace(base_url="http://localhost:8010", user_id="ada", user_key=made.user_key)
+async def test_events_are_stored_hidden_and_found_by_no_search(memory: MemoryFace, road: Road) -> None:
     search = session_search(memory)
-    strategy = GatewayStrategy(place, tell=stored_events(memory), tools=(search,))
+    strategy = GatewayStrategy(road.place, tell=stored_events(memory), tools=(search,))
     await memory.add("What do we know of recall?", conversation="c")
     road.broken = {"/memories/flush": answers(503)}
     host = Host(strategy)
@@ -390,7 +347,7 @@ async def test_events_are_stored_hidden_and_found_by_no_search(
     told = audit.model_dump_json()
     for name in ("recall_succeeded", "add_succeeded", "flush_failed"):
         assert f"memory_gateway_{name}" in told
-    assert made.user_key not in told
+    assert road.key not in told
     for query in ("memory_gateway_recall_succeeded", "flush failed http_status 503"):
         assert "memory_gateway" not in str((await memory.recall(query)).hits)
         assert "memory_gateway" not in (await search.call({"query": query}, CallKey("r", 1, "c"))).text

@@ -1,7 +1,6 @@
 """Strategies in the agent's own loop (B6, B7, B9, B10, B15, B16, B17, B20, B23): one loop, whichever memory it has."""
 
 import json
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -9,14 +8,11 @@ from tests.agent.chat_script import ScriptedChat, calls, failure, results, text,
 from tests.agent.places import AT, EVERYWHERE
 from tests.agent.strategies.host import Road
 
-import elytron
 from elytron.api import MemoryFace
-from elytron_adapter.identity.principals import Development
 from elytron_agent import (
     Agent,
     AgentSettings,
     CuratedStrategy,
-    GatewayPlace,
     GatewayStrategy,
     MemoryStrategy,
     RunBudget,
@@ -28,36 +24,13 @@ from elytron_agent import (
 )
 from elytron_agent.strategies.gateway import RULE
 from elytron_core.clock import FrozenClock
-from elytron_core.ids import SeededIds
 from elytron_core.ports.chat import FailureReason, ModelRequest, Role
-from elytron_gateway.routes.surfaces import gateway_surfaces
-from elytron_gateway.service import Gateway
-from elytron_gateway.wire import UserRequest
-from elytron_http_shell import create_app
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-async def road(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Road]:
-    """The way to a gateway that has the user `ada`, whose key is the road's `key`."""
-    async with elytron.open("memory:", space=None, clock=FrozenClock(AT), ids=SeededIds()) as shared:
-        gateway = Gateway(shared)
-        app = create_app(shared, authenticator=Development(), further=(gateway_surfaces(gateway),))
-        road = Road(httpx.ASGITransport(app))
-        road.key = (await gateway.create_user(UserRequest(user_id="ada"))).user_key
-        client = httpx.AsyncClient
-
-        def within(**options: object) -> httpx.AsyncClient:
-            return client(transport=road, timeout=options.get("timeout"))  # pyright: ignore[reportArgumentType]
-
-        monkeypatch.setattr(httpx, "AsyncClient", within)
-        yield road
-
-
 def gateway_of(road: Road, memory: MemoryFace) -> GatewayStrategy:
-    place = GatewayPlace(base_url="http://localhost:8010", user_id="ada", user_key=road.key)
-    return GatewayStrategy(place, tell=stored_events(memory), tools=(session_search(memory),))
+    return GatewayStrategy(road.place, tell=stored_events(memory), tools=(session_search(memory),))
 
 
 def agent_of(memory: MemoryFace, model: ScriptedChat, strategy: MemoryStrategy, *, name: str = "main") -> Agent:

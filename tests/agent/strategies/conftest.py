@@ -1,0 +1,44 @@
+"""A gateway in this process, its user `ada`, and the way to it."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from tests.agent.places import AT
+from tests.agent.strategies.host import Road
+
+import elytron
+from elytron_adapter.identity.principals import Development
+from elytron_core.clock import FrozenClock
+from elytron_core.ids import SeededIds
+from elytron_gateway.routes.surfaces import gateway_surfaces
+from elytron_gateway.service import Gateway
+from elytron_gateway.wire import UserRequest
+from elytron_http_shell import create_app
+
+
+@pytest.fixture
+async def shared() -> AsyncIterator[elytron.MemoryRuntime]:
+    """The memory behind the gateway."""
+    async with elytron.open("memory:", space=None, clock=FrozenClock(AT), ids=SeededIds()) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def gateway(shared: elytron.MemoryRuntime) -> Gateway:
+    return Gateway(shared)
+
+
+@pytest.fixture
+async def road(shared: elytron.MemoryRuntime, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Road:
+    """The way to the gateway, with the key of its user."""
+    app = create_app(shared, authenticator=Development(), further=(gateway_surfaces(gateway),))
+    found = Road(httpx.ASGITransport(app), key=(await gateway.create_user(UserRequest(user_id="ada"))).user_key)
+
+    class Within(httpx.AsyncClient):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(transport=found, **options)
+
+    monkeypatch.setattr(httpx, "AsyncClient", Within)
+    return found
