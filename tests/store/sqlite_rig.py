@@ -7,12 +7,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from elytron_core.clock import FrozenClock
+from elytron_core.clock import FrozenClock, Instant
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
+from elytron_store.sqlite import SqliteStore
 from elytron_store.sqlite.database.driver import Library, Raw, library
 
 CLOCK = FrozenClock()
 OLD = Library(module=library().module, version=(3, 40, 1))
 """The usual library, taken for one that must not share a WAL."""
+
+
+SPACE = SpaceId("ada")
+REF = Ref("turns", "aa")
+AT = Instant(1)
+
+
+async def opened(path: Path) -> SqliteStore:
+    """Return one more handle on the store in the folder `path`."""
+    return await SqliteStore.open(path / "m.db", clock=FrozenClock(step_ms=1))
+
+
+def batch(body: bytes, expects: int, ref: Ref = REF) -> Batch:
+    """Return a batch that puts one document."""
+    return Batch(space=SPACE, at=AT, entries=(Entry(Action.WRITE, ref),), puts=(Put(ref, body, expects),))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,8 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Erased, Erasure, Idempotency, Put, Ref
 from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import ADA, AT, BOB, batch, delete, fact, journal, put, spaces, write_blob
-from elytron_store.sqlite import SqliteStore, erasure
-from elytron_store.sqlite.database.driver import library
+from elytron_store.sqlite import SqliteStore, erasure, setup
+from elytron_store.sqlite.database.driver import Access, library
 
 pytestmark = pytest.mark.anyio
 
@@ -143,3 +144,29 @@ async def test_every_table_of_a_space_is_emptied_by_its_erasure(store: SqliteSto
     tables = [name for (name,) in look(tmp_path / "m.db", "SELECT name FROM sqlite_schema WHERE type = 'table'")]
     counted = {name: look(tmp_path / "m.db", f"SELECT count(*) FROM {name}")[0][0] for name in tables}
     assert {name for name, count in counted.items() if count} == {"manifest"}
+
+
+async def test_a_purge_that_meets_a_commit_of_others_has_waited_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    await (await SqliteStore.open(path, clock=CLOCK, library=OLD)).close()
+    with closing(setup.connect_writer(OLD, path)) as ours, closing(setup.connect_writer(OLD, path)) as theirs:
+        theirs.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreBusy):
+            erasure.purge(ours, Access("delete", busy_wait_s=0.0), Erasure(space=ADA, at=AT))
+
+
+async def test_a_store_made_with_other_pages_keeps_them_and_is_purged_by_its_true_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.db"
+    with monkeypatch.context() as then:
+        then.setattr(setup, "PAGE_BYTES", 8_192)
+        await (await SqliteStore.open(path, clock=CLOCK)).close()
+    store = await SqliteStore.open(path, clock=CLOCK)
+    await put(store, fact(1), b"canary")
+    ((tables,),) = look(path, "SELECT count(*) FROM sqlite_schema")
+    monkeypatch.setattr(store_limits, "VACUUM_BYTES", tables * 8_192 - 1)
+    assert (await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))).documents == 1
+    await store.close()
+    assert look(path, "PRAGMA page_size") == [(8_192,)]
+    assert b"canary" not in path.read_bytes()

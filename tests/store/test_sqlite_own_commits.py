@@ -8,25 +8,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.store.sqlite_rig import AT, REF, SPACE, batch, opened
 
-from elytron_core.clock import FrozenClock, Instant
-from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Document, Entry, Erasure, JournalEntry, Put, Ref
+from elytron_core.ports.store import Document, Erasure, JournalEntry, Ref
 from elytron_store.sqlite import SqliteStore, erasure, reads, writes
 
 pytestmark = pytest.mark.anyio
-
-SPACE = SpaceId("ada")
-REF = Ref("turns", "aa")
-AT = Instant(1)
-
-
-async def opened(path: Path) -> SqliteStore:
-    return await SqliteStore.open(path / "m.db", clock=FrozenClock(step_ms=1))
-
-
-def batch(body: bytes, expects: int, ref: Ref = REF) -> Batch:
-    return Batch(space=SPACE, at=AT, entries=(Entry(Action.WRITE, ref),), puts=(Put(ref, body, expects),))
 
 
 async def look(store: SqliteStore) -> None:

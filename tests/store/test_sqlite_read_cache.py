@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.store.sqlite_rig import AT, REF, SPACE, batch, opened
 
-from elytron_core.clock import FrozenClock, Instant
+from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Erasure, JournalEntry, Put, Ref
@@ -24,19 +25,6 @@ pytestmark = pytest.mark.anyio
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no read be too slow for the loop, however busy the machine is."""
     monkeypatch.setattr(store_limits, "MEMO_HELD_S", 600.0)
-
-
-SPACE = SpaceId("ada")
-REF = Ref("turns", "aa")
-AT = Instant(1)
-
-
-async def opened(path: Path) -> SqliteStore:
-    return await SqliteStore.open(path / "m.db", clock=FrozenClock(step_ms=1))
-
-
-def batch(body: bytes, expects: int, ref: Ref = REF) -> Batch:
-    return Batch(space=SPACE, at=AT, entries=(Entry(Action.WRITE, ref),), puts=(Put(ref, body, expects),))
 
 
 async def test_a_commit_of_any_handle_is_read_at_once(tmp_path: Path) -> None:
