@@ -11,12 +11,24 @@ from tests.transports.live import Live
 import elytron
 from elytron.api import MemoryFace
 from elytron_core.clock import FrozenClock, Instant
+from elytron_store.memory import MemoryStore
 
 Place = Literal["memory", "sqlite", "remote"]
 PLACES: tuple[Place, ...] = get_args(Place)
 EVERYWHERE = pytest.mark.parametrize("place", PLACES, indirect=True)
 """Runs a test at each place. Others run in this process: the suites of stores and transports hold the rest."""
 AT = Instant(1_780_000_000_000)
+
+
+class Ended(BaseException):
+    """The process is gone."""
+
+
+class KeptStore(MemoryStore):
+    """A store that stays when a process lets go of it."""
+
+    async def close(self) -> None:
+        pass
 
 
 @asynccontextmanager

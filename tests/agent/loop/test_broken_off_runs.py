@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from tests.agent.chat_script import ScriptedChat, calls, heard, results, text
+from tests.agent.places import Ended, KeptStore
 
 import elytron
 from elytron.api import MemoryFace
@@ -31,10 +32,6 @@ from elytron_store.memory import MemoryStore
 from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
-
-
-class Ended(BaseException):
-    """The process is gone."""
 
 
 class EndingStore(PassingStore):
@@ -111,13 +108,6 @@ async def ended_at(store: MemoryStore, world: World, at: int, *, after: bool) ->
     except (Ended, BaseExceptionGroup):
         return True
     return False
-
-
-class KeptStore(MemoryStore):
-    """A store that stays when a process lets go of it."""
-
-    async def close(self) -> None:
-        pass
 
 
 @pytest.mark.parametrize("after", [False, True])

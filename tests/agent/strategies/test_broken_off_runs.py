@@ -3,7 +3,7 @@
 import httpx
 import pytest
 from tests.agent.chat_script import ScriptedChat, calls, heard, text, words
-from tests.agent.places import AT
+from tests.agent.places import AT, Ended, KeptStore
 from tests.agent.strategies.host import Road
 
 import elytron
@@ -22,20 +22,8 @@ from elytron_agent import (
 )
 from elytron_core.clock import FrozenClock
 from elytron_core.ports.chat import Role
-from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
-
-
-class Ended(BaseException):
-    """The process is gone."""
-
-
-class KeptStore(MemoryStore):
-    """A store that stays if a process lets go of it."""
-
-    async def close(self) -> None:
-        pass
 
 
 async def die(_given: object, _key: CallKey, /) -> str:

@@ -12,7 +12,7 @@ from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context.compaction import CompactionPlan
 from elytron_agent.context.window import Summary, ThreadHead
 from elytron_agent.loop.assembly import by_name, run_of, source_of
-from elytron_agent.loop.run import Run, tell_end
+from elytron_agent.loop.run import Run, end_of, tell_end
 from elytron_agent.loop.tools.run_tools import done_tool, preference_tool, subagent_tool
 from elytron_agent.loop.tools.subagents import MemoryMode, SubagentShelf
 from elytron_agent.loop.tools.vision import described
@@ -135,7 +135,7 @@ class Agent:
             run = run_id or self._ids.new()
             found = await self._journal.load(run) if run_id is not None else None
             if found is not None and found.end is not None:
-                yield _told(found)
+                yield end_of(found)
                 return
             record = found or RunRecord(input=await self._asked(run, text, images, is_stored=store))
             await self._thread.begin(run)
@@ -275,7 +275,7 @@ class Agent:
             # All was committed, but perhaps without the call to the strategy, and the thread not freed.
             await tell_end(self._parts.strategy, record)
             await self._thread.end(record.turn)
-            yield _told(record)
+            yield end_of(record)
             return
         async with aclosing(self._running(record, is_resumed=True)) as events:
             async for event in events:
@@ -295,15 +295,3 @@ class Agent:
         if record is None:
             raise NotFound(what="run", name=run)
         return record
-
-
-def _told(record: RunRecord) -> RunEnded:
-    assert record.end is not None
-    return RunEnded(
-        run=record.input.run,
-        reason=record.end.reason,
-        text=record.text,
-        problem=record.end.problem,
-        usage=record.end.usage,
-        turn=record.end.turn,
-    )

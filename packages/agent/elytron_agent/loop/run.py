@@ -100,17 +100,14 @@ class Run:
             except TurnConflict:
                 # The turn was committed before the run broke off, under another end: it stays as it is.
                 pass
-        usage = self.record.usage
         known = self.record.end.at if self.record.end is not None else None
         at = known if known is not None else self.agent.clock.now()
-        self.end = RunEnd(reason=reason, problem=problem, turn=turn, memories=memories, usage=usage, at=at)
+        self.end = RunEnd(reason=reason, problem=problem, turn=turn, memories=memories, usage=self.record.usage, at=at)
         await self.agent.journal.end(self.record.input.run, self.end)
         self.record = self.record.model_copy(update={"end": self.end})
         await tell_end(self.agent.strategy, self.record)
         await self.agent.thread.end(self.record.turn)
-        return RunEnded(
-            run=self.record.input.run, reason=reason, text=self.record.text, problem=problem, usage=usage, turn=turn
-        )
+        return end_of(self.record)
 
     async def _ask(self) -> AsyncGenerator[AgentEvent]:
         """Ask the model and commit its reply."""
@@ -280,6 +277,20 @@ class Run:
             epoch=self.agent.thread.head.epoch,
             stable_fingerprint=fingerprint(parts),
         )
+
+
+def end_of(record: RunRecord, /) -> RunEnded:
+    """Return the end of a run that is over."""
+    end = record.end
+    assert end is not None
+    return RunEnded(
+        run=record.input.run,
+        reason=end.reason,
+        text=record.text,
+        problem=end.problem,
+        usage=end.usage,
+        turn=end.turn,
+    )
 
 
 async def tell_end(strategy: MemoryStrategy | None, record: RunRecord, /) -> None:
