@@ -15,7 +15,7 @@ DEPTH = 24
 WHOLE_DEPTH = 36
 """The same through all packages. This number only shrinks."""
 NOUNS = frozenset({
-    "embedding", "fastembed", "keyring", "recorded", "scripted", "sealed",
+    "embedding", "fastembed", "keyring", "recorded", "rounding", "scripted", "sealed",
     "shared", "staging", "standing_statements", "string", "timing",
 })  # fmt: skip
 """Words in -ing or -ed that name a thing of the field, and libraries."""

@@ -18,6 +18,7 @@ from elytron_core.planes.conversation import transcript
 from elytron_core.policy.ranking import intent, weights
 from elytron_core.policy.ranking.facts import ScoredFact
 from elytron_core.ports.store import Document, Ref
+from elytron_core.rounding import four_each
 from elytron_core.scope import Scope
 from elytron_index import Candidate, Candidates, Signals
 
@@ -159,5 +160,4 @@ def placed(item: Ranked, /) -> Placed:
 
 def signals_of(candidate: Candidate, /) -> dict[str, float]:
     """Return the signals that spoke for a unit, to four places."""
-    found = zip(Signals._fields, candidate.signals, strict=True)
-    return {name: round(float(number), 4) for name, number in found if number}
+    return four_each(Signals._fields, candidate.signals)
