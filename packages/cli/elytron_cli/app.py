@@ -12,7 +12,7 @@ from elytron_cli.input.options import Group, common, json_choice
 from elytron_cli.terminal.help_page import COMMANDS, page
 
 _OTHER_WORDS = {"search": "recall", "query": "recall", "remember": "add", "delete": "erase", "stats": "inspect"}
-"""What people call a command, by the words of other interfaces."""
+"""Names of commands in other interfaces, and ours."""
 _LISTED = [click.Command(name, help=told) for name, (_, told) in COMMANDS.items()]
 
 

@@ -1,4 +1,4 @@
-"""What the command line was told: by an option, else the environment, else `elytron.toml`, else the default."""
+"""Settings of the command line: from an option, else the environment, else `elytron.toml`, else the default."""
 
 import re
 import shlex
@@ -72,7 +72,7 @@ OPTIONS = (
     "channel",
     "chat",
 )
-"""What can be set by option, environment and file; secrets can be set by environment alone."""
+"""Settings that an option, the environment or the file gives; secrets come from the environment alone."""
 
 
 ALSO_READ = {"agent_skill_dirs": "BM_AGENT_SKILL_DIRS"}
@@ -80,7 +80,7 @@ ALSO_READ = {"agent_skill_dirs": "BM_AGENT_SKILL_DIRS"}
 
 
 def resolve(options: Mapping[str, str], /, *, environment: Mapping[str, str], folder: Path) -> Settings:
-    """Return the settings. Raises InvalidInput for an unknown key in the file, UnreadableFile where it is no TOML."""
+    """Return the settings. Raises InvalidInput for an unknown key in the file, UnreadableFile if it is no TOML."""
     file = _file(folder / FILE)
     found: dict[str, Setting] = {}
     for name in OPTIONS:
@@ -115,7 +115,7 @@ def resolve(options: Mapping[str, str], /, *, environment: Mapping[str, str], fo
 
 
 def called_as(program: str, /, *, environment: Mapping[str, str]) -> str:
-    """Return how this program is called again: by uv where uv runs it, by its name where the path finds it."""
+    """Return the command that starts this program again: with uv if uv runs it, by its name if the path finds it."""
     if "UV_RUN_RECURSION_DEPTH" in environment:
         return "uv run elytron"
     found = which("elytron", path=environment.get("PATH"))

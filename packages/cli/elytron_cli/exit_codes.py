@@ -1,4 +1,4 @@
-"""How a run ends: what went wrong is printed once, and the exit code says which kind it was."""
+"""Ends of a run: an error is printed once, and the exit code says its kind."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ def exit_code(run: Callable[[], object], /, *, as_json: bool | None) -> int:
         _tell_interrupted("stopped by SIGTERM" if signals else "stopped", as_json=as_json)
         return TERMINATED if signals else INTERRUPTED
     except BrokenPipeError:
-        # Who read our output has gone; the interpreter must not try again when it ends.
+        # The reader of our output has gone; the interpreter must not write again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
     except Exception as error:

@@ -1,6 +1,6 @@
 """The kept pages of help, one file for each command, so that a page is shown without loading a library.
 
-`python -m elytron_cli.help_pages` makes the kept pages anew after a command or an option has changed.
+`python -m elytron_cli.help_pages` writes the kept pages again after a command or an option has changed.
 """
 
 from collections.abc import Iterator

@@ -14,7 +14,7 @@ def run() -> None:
         try:
             print(shown, flush=True)
         except BrokenPipeError:
-            # The reader has gone; the interpreter must not try again when it ends.
+            # The reader has gone; the interpreter must not write again at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         return

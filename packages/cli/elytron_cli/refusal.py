@@ -1,4 +1,4 @@
-"""What the dispatcher or a person refused, on its way to the exit code."""
+"""Refusals by the dispatcher or by a person, on their way to the exit code."""
 
 from elytron_adapter.envelope import Rejected
 

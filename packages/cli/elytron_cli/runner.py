@@ -35,7 +35,7 @@ def run(
     when_missing: WhenMissing = WhenMissing.REFUSE,
     hints: bool = True,
 ) -> int | None:
-    """Open the store, do `work`, close; return its exit code. Raises StoreMissing where no store is to be made.
+    """Open the store, do `work`, close; return its exit code. Raises StoreMissing.
 
     A command that only reads gives a hint if its space is empty and the store has others.
     """
@@ -55,7 +55,7 @@ def run(
 
 
 def storing(*, dry_run: bool) -> WhenMissing:
-    """Return what a command does that stores something, where no store is yet: a dry run leaves none there."""
+    """Return how a command that writes opens a missing store: it makes one, and a dry run only pretends to."""
     return WhenMissing.PRETEND if dry_run else WhenMissing.MAKE
 
 

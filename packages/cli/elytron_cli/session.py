@@ -94,10 +94,10 @@ async def opened(
 ) -> AsyncGenerator[Session]:
     """Open the store of `settings` and close it afterwards.
 
-    Only a command that stores something new makes a store: elsewhere a mistyped path is told, and nothing is left
-    there. The user's default store gets its folder when it is made. An embedder that is `wanted` replaces the one of
-    the settings, which serves until then. `progress` is told how far an index is that has to be made. With
-    `projection_events`, each projection leaves an entry in the journal. Raises StoreMissing.
+    Only a command that writes makes a store: a mistyped path elsewhere raises StoreMissing and leaves nothing behind.
+    The user's default store gets its folder when it is made. An embedder that is `wanted` replaces the one of the
+    settings, which serves until then. `progress` is called while an index is built. With `projection_events`, each
+    projection leaves an entry in the journal.
     """
     if when_missing is WhenMissing.MAKE and settings.store.value == str(default_store()):
         _make_folder(default_store().parent)

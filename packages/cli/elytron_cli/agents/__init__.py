@@ -1,1 +1,1 @@
-"""What hosts of agents want: configuration, rules and hooks."""
+"""Configuration, rules and hooks for hosts of agents."""

@@ -1,4 +1,4 @@
-"""The hooks of coding agents: what Claude Code hands to one, what it reads back, and where they are configured."""
+"""Hooks of coding agents: the events that Claude Code sends, the answers that it reads, and its settings file."""
 
 import hashlib
 import json
@@ -19,19 +19,19 @@ from elytron_core.scope import Scope
 
 CHANNEL = "claude-code"
 CONTEXT_CHARS = 4_000
-"""Characters of the block at a prompt, unless told; Claude Code shows a model up to 10,000 as they are."""
+"""Default size of the block at a prompt, in characters; Claude Code passes up to 10,000 to its model unchanged."""
 _PROMPT, _STOP = "UserPromptSubmit", "Stop"
 _WAITS_S = {_PROMPT: 15, _STOP: 60}
 _TAIL_BYTES = 4 * 1024 * 1024
-"""How much of a transcript's end is read: a turn, with what tools answered in it."""
+"""Bytes read from the end of a transcript: one turn with the results of its tools."""
 _COMMANDS = ("<command-", "<local-command-")
-"""How texts begin that the program puts into a user's mouth."""
+"""First characters of messages that the program writes as the user."""
 
 Json = dict[str, Any]
 
 
 class HookEvent(BaseModel):
-    """What Claude Code writes to a hook's standard input, as far as it matters here."""
+    """The fields used here of the event that Claude Code writes to a hook's standard input."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
@@ -43,7 +43,7 @@ class HookEvent(BaseModel):
 
 
 class HookInstallReport(Value):
-    """Which file configures the hooks now, and what they run."""
+    """The file that configures the hooks, and the commands that they run."""
 
     file: str
     recall: str
@@ -70,12 +70,12 @@ def projection_of(event: HookEvent, scope: Scope, /, *, max_chars: int) -> Memor
     query = event.prompt.strip()[: limits.QUERY_CHARS]
     if not query:
         return None
-    # The session's last messages stand in the agent's context already.
+    # The session's last messages are in the agent's context already.
     return MemoryProjectionRequest(scope=scope, query=query, max_chars=max_chars, recent_messages_limit=0)
 
 
 def context_of(report: MemoryProjectionReport, /) -> str | None:
-    """Return what the hook prints so that the agent reads the block; None where no memory stands in it."""
+    """Return the JSON that gives the agent the block; None if the block has no memory in it."""
     if not report.selected_ids:
         return None
     told = {"hookEventName": _PROMPT, "additionalContext": report.system_memory_block}
@@ -83,7 +83,7 @@ def context_of(report: MemoryProjectionReport, /) -> str | None:
 
 
 def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
-    """Return the write of the session's last prompt and reply; a repeat of it changes nothing. None without words."""
+    """Return the write of the session's last prompt and reply; None if both are empty. A repeat changes nothing."""
     prompt, reply = _last_turn(_entries(event.transcript_path))
     said = event.last_assistant_message or reply
     told = [(Role.USER, prompt.text), (Role.ASSISTANT, said)] if prompt is not None else [(Role.ASSISTANT, said)]
@@ -99,9 +99,9 @@ def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
 
 
 def configure(file: Path, /, *, recall: str, keep: str) -> HookInstallReport:
-    """Have Claude Code's settings in `file` run both commands; other hooks stay, and so does what is the same.
+    """Set both commands in Claude Code's settings `file`; other hooks stay, and an equal file is not written.
 
-    Raises InvalidInput where the file holds no settings.
+    Raises InvalidInput if the file holds no settings.
     """
     before = _settings(file)
     hooks = before.get("hooks", {})
@@ -158,7 +158,7 @@ def _last_turn(entries: Iterator[Json]) -> tuple[_Prompt | None, str]:
 
 
 def _entries(path: str) -> Iterator[Json]:
-    """Yield the last entries of a transcript; lines that are none are left out, and a file that is not there."""
+    """Yield the last entries of a transcript; none if the file is missing. Lines without a JSON object are skipped."""
     try:
         with Path(path).open("rb") as file:
             size = file.seek(0, 2)
@@ -176,7 +176,7 @@ def _entries(path: str) -> Iterator[Json]:
 
 
 def _words(message: object) -> str:
-    """Return what a message says: its text, or its parts that are text. What a tool answered is nobody's word."""
+    """Return the text of a message or of its text parts; empty for a message with the result of a tool."""
     content = cast("Json", message).get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
         return content.strip()

@@ -1,4 +1,4 @@
-"""What MCP hosts want written in their configuration: each has its own file and its own words for the same."""
+"""Configuration texts for MCP hosts: each host has its own file and format."""
 
 import json
 import shutil
@@ -37,7 +37,7 @@ class Host(StrEnum):
 
 
 class McpConfigReport(Value):
-    """What to paste, and where."""
+    """A text to paste, and the file that it goes to."""
 
     host: Host
     file: str
@@ -47,7 +47,7 @@ class McpConfigReport(Value):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a host's configuration is written: its file, and its text for a command and for an address."""
+    """The format of a host's configuration: its file, and its text for a command and for an address."""
 
     file: str
     command: Callable[[list[str]], str]
@@ -90,7 +90,7 @@ def mcp_address(url: str, /) -> str:
 
 
 def _whereabouts() -> str:
-    """Return what helps where a host, which is started by no shell, does not find the command."""
+    """Return a hint for a host that does not find the command, because no shell started it."""
     found = shutil.which("elytron")
     place = f": {found}" if found is not None else ""
     return f"a host that does not find `elytron` wants its whole path{place}"
@@ -103,7 +103,7 @@ def _command(settings: Settings, sets: frozenset[ToolSet]) -> list[str]:
 
 
 def setting_options(settings: Settings, /) -> list[str]:
-    """Return the options that stand for `settings` in a command that is started anywhere, so paths are absolute."""
+    """Return `settings` as options of a command that may be started in any folder: paths are absolute."""
     found: list[str] = []
     store = settings.store
     if store.origin != "default":
@@ -212,7 +212,7 @@ HOSTS: dict[Host, Form] = {
     Host.OPENCODE: Form(
         "opencode.json",
         lambda command: _opencode({"type": "local", "command": command}),
-        # Where a server asks for a key, OAuth would only be in the way: the host tries it unless told not to.
+        # The host tries OAuth unless it is switched off, and a server that asks for a key has none.
         lambda url: _opencode({"type": "remote", "url": url, "oauth": False, "headers": _bearer(f"{{env:{KEY}}}")}),
         note="add this to what is there; opencode 1 wants what stands in `servers` directly under `mcp`",
     ),

@@ -46,7 +46,7 @@ class _Form:
 
 
 def rules_of(target: Target, /, *, url: str | None) -> RulesReport:
-    """Return the rules for `target`, about the server at `url` where there is one. Raises InvalidInput."""
+    """Return the rules for `target`; they name the server at `url` if it is given. Raises InvalidInput."""
     base = mcp_address(url).removesuffix("/mcp") if url is not None else None
     form = _FORMS[target]
     return RulesReport(target=target, file=form.file, text=form.write(base), note=form.note)

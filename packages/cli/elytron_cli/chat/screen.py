@@ -46,13 +46,13 @@ _STOPS: Final = {
 
 @dataclass(slots=True)
 class Screen:
-    """Where a conversation is printed."""
+    """The output of a conversation."""
 
     is_json: bool
     given: ContextGiven | None = None
-    """What the model was given last."""
+    """The context that the model got last."""
     _is_open: bool = False
-    """Whether a line of text is not ended yet."""
+    """True while a line of text has no end yet."""
 
     def show(self, event: AgentEvent, /) -> None:
         """Print one event."""

@@ -1,4 +1,4 @@
-"""What the command is told, and by what."""
+"""The command's settings and their sources."""
 
 import click
 
@@ -9,7 +9,7 @@ from elytron_core.model import Value
 
 
 class ConfigItem(Value):
-    """A setting and, where that is asked for, where it came from; secrets are masked."""
+    """A setting and, on request, its source; secrets are masked."""
 
     value: str
     origin: str | None = None
@@ -24,7 +24,7 @@ class ConfigReport(Value):
 @click.group("config", cls=Group)
 @common
 def config() -> None:
-    """See what the command is told."""
+    """See the command's settings."""
 
 
 @config.command("show", cls=Command)

@@ -52,7 +52,7 @@ class Question(Value):
 
 
 class Answered(Value):
-    """What recall gave for a question. `evidence_at` are the places, from 1, of hits that hold the answer."""
+    """The hits of a question. `evidence_at` are the places, from 1, of those that hold the answer."""
 
     question: str
     answer: str
@@ -61,7 +61,7 @@ class Answered(Value):
 
 
 class DemoReport(Value):
-    """The whole demonstration. A rate is there only where something was written."""
+    """The whole demonstration. A rate is there only if something was written."""
 
     store: str
     imported: TranscriptImportReport
@@ -85,14 +85,14 @@ def demo() -> None:
     found = settings()
     if "store" not in told(context):
         found = replace(found, store=Setting(STORE, "demo"))
-    # People come here first; whoever wants JSON says so.
+    # A first look is for people: JSON comes only with --json, also through a pipe.
     out = Output(as_json(context) or False)
     report = asyncio.run(_run(found, out))
     out.report(report, lambda _: _show(console(), report))
 
 
 def folder() -> Path:
-    """Return where the conversation lies: in the package where it was installed, in the checkout where it is edited."""
+    """Return the folder of the conversation: in an installed package its own, in a checkout that of the fixtures."""
     shipped = Path(__file__).parents[1] / "demo_data"
     return shipped if shipped.is_dir() else Path(__file__).parents[4] / "fixtures" / "conversations"
 
@@ -189,7 +189,7 @@ class ProxyDemoReport(Value):
 def demo_proxy() -> None:
     """Hold two conversations through the proxy, with a scripted model and no key.
 
-    The model knows what stands in its request and nothing else. Nothing is written to a disk.
+    The model knows what is in its request and nothing else. Nothing is written to a disk.
     """
     out = Output(as_json(click.get_current_context()) or False)
     try:

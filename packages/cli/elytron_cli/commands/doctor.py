@@ -1,4 +1,4 @@
-"""What is installed, configured and sound."""
+"""A report on installation, configuration and the store's soundness."""
 
 import asyncio
 import platform
@@ -23,7 +23,7 @@ _LIBRARIES = ("pydantic", "numpy", "cryptography", "click")
 
 
 class SqliteReport(Value):
-    """Which SQLite is used, in which journal mode, and why."""
+    """The SQLite library in use, its journal mode, and the reason for it."""
 
     library: str
     version: str
@@ -32,7 +32,7 @@ class SqliteReport(Value):
 
 
 class StoreReport(Value):
-    """How the store is."""
+    """The state of the store."""
 
     state: Literal["sound", "damaged", "absent", "refused"]
     engine: str | None = None
@@ -54,10 +54,10 @@ class DoctorReport(Value):
 @command("doctor")
 @common
 def doctor() -> int | None:
-    """Say what is configured and where from, what is installed, and whether the store is sound.
+    """Show each setting with its source, the versions installed, and whether the store is sound.
 
-    A store that is not there is not made. Exits with 13 where it is damaged, and with the error's code where it
-    cannot be opened.
+    A missing store is not made. Exits with 13 if the store is damaged, and with the error's code if it cannot be
+    opened.
     """
     found = settings()
     report = DoctorReport(

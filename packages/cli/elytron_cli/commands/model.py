@@ -44,7 +44,7 @@ class KeptModels(Value):
 @click.group("model", cls=Group)
 @common
 def model() -> None:
-    """Add, list, remove and switch the models that compare meanings. Nothing is downloaded unless `add` is told so."""
+    """Add, list, remove and switch the models that compare meanings. Only `add` downloads, after asking."""
 
 
 @model.command("add", cls=Command)
@@ -138,7 +138,7 @@ def embed() -> int | None:
 def switch(*, name: str) -> int | None:
     """Make vectors of everything in the space by the model NAME, then compare these alone.
 
-    Recall goes on meanwhile, by the embedder of the settings. Stopped, it goes on where it was when it is asked again.
+    Recall works meanwhile, by the embedder of the settings. A second run continues one that was stopped.
     """
     from elytron.embedding.model_names import embedder_of
 

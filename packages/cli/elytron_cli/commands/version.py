@@ -1,4 +1,4 @@
-"""The version, told without loading anything."""
+"""The version, printed without loading anything."""
 
 import json
 from importlib.metadata import version as version_of

@@ -21,7 +21,7 @@ STANDARD_INPUT = Path("-")
 
 @contextmanager
 def as_file(path: Path, /) -> Generator[Path]:
-    """Yield `path`; where it is "-", a file with all that standard input gave, which is gone afterwards.
+    """Yield `path`; for "-" a temporary file with all of standard input.
 
     Raises UnreadableFile.
     """
@@ -54,7 +54,7 @@ def read_file(path: Path, /, *, limit: int = limits.JSON_BYTES) -> str:
 
 
 def read_value(kind: type[ValueT], path: Path, /) -> ValueT:
-    """Return the `kind` that stands as JSON in a file. Raises UnreadableFile."""
+    """Return the `kind` that a JSON file holds. Raises UnreadableFile."""
     try:
         return decode_as(kind, read_file(path).encode("utf-8"))
     except UnreadableFile:

@@ -16,7 +16,7 @@ _META = "elytron."
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Keep a global option for the whole run; what stands after the command is read last, and so holds."""
+    """Keep a global option for the whole run; one after the command is read last and wins."""
     if value is not None:
         context.meta[f"{_META}{parameter.name}"] = value
 

@@ -1,4 +1,4 @@
-"""The options of a command that calls a server: which one, by whom, and over which proxy."""
+"""Options of a command that calls a server: its address, the caller's key, and the proxy in between."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ _ADDRESS = (
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Which server is called, by whom, and over which proxy."""
+    """The address of a server, the caller's key, and the proxy in between."""
 
     url: str
     key: str | None = field(repr=False)

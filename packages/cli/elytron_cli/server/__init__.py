@@ -1,1 +1,1 @@
-"""What a server of the command shows beside the operations."""
+"""Surfaces of a server beside the operations."""

@@ -1,4 +1,4 @@
-"""What a server shows beside the operations: the gateway, MCP and A2A, and the store where somebody asked for it."""
+"""Surfaces of a server beside the operations: the gateway, MCP, A2A, and the store on request."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the command line asked for."""
+    """The surfaces and bounds that the command line asked for."""
 
     share_store: bool = False
     upstream: str | None = None
@@ -37,7 +37,7 @@ class Wanted:
     quota_bytes: int | None = None
     tools: frozenset[ToolSet] = DEFAULT_SETS
     mcp_private: bool = False
-    """Whether what calls over MCP may ask for private memories."""
+    """True if callers over MCP may ask for private memories."""
     public_url: str | None = None
     work: bool = False
     projection_events: bool = False
@@ -54,9 +54,9 @@ class Beside:
 
 @asynccontextmanager
 async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Beside]:
-    """Give what stands beside the operations of `runtime` while it is served.
+    """Give the surfaces beside the operations of `runtime` while it is served.
 
-    Raises Unsupported where its profile has no server; protocols that the profile does not allow are not spoken.
+    Raises Unsupported if its profile has no server; protocols that the profile does not allow are left out.
     """
     from elytron_adapter.http.store import store_surfaces
     from elytron_gateway.accounts.users import UserKeys

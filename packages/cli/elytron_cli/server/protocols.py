@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 
 def allows(context: "OperationContext", entry: str, /) -> bool:
-    """Tell whether the profile of a memory allows `entry`, by the catalog's name, and lets private material through."""
+    """True if the profile of a memory allows `entry`, by the catalog's name, and lets private material through."""
     found: Capability = getattr(catalog_of(context).entry, entry)
     return found.profile_allows and found.privacy_permits
 
 
 def require_entry(context: "OperationContext", entry: str, /) -> None:
-    """Raise Unsupported where the profile of a memory does not allow `entry`."""
+    """Raise Unsupported unless the profile of a memory allows `entry`."""
     if not allows(context, entry):
         name = context.profile.name.value
         raise Unsupported(f"the profile {name} has no {entry}: take another profile, or open the memory in process")
 
 
 def speaks_mcp() -> bool:
-    """Tell whether the extra "mcp" is installed."""
+    """True if the extra "mcp" is installed."""
     return find_spec("mcp") is not None
 
 
 def speaks_a2a() -> bool:
-    """Tell whether the extra "a2a" is installed."""
+    """True if the extra "a2a" is installed."""
     return find_spec("a2a") is not None

@@ -1,4 +1,4 @@
-"""A store for stories that lies behind a server: each opening serves it in this process and speaks HTTP with it."""
+"""A store behind a server, for replayed fixtures: each opening serves it in this process and calls it over HTTP."""
 
 import asyncio
 import socket
@@ -27,14 +27,14 @@ SHARED = "gateway"
 
 
 def is_shared(name: str, /) -> bool:
-    """Tell whether `name` is a store behind a server."""
+    """True if `name` is a store behind a server."""
     return name.removesuffix(SEALED) == SHARED
 
 
 def shared_engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
     """Return the engine called `name`: a runtime here whose store is an SQLite file behind a server that shares it.
 
-    A sealed one is sealed here with `keys`, else with a key that nobody keeps.
+    A sealed one is sealed here with `keys`, else with a random key that is thrown away.
     """
     sealing = (keys or passing_key()) if name.endswith(SEALED) else None
     return Engine(name, partial(_opened, keys=sealing), kind=SHARED)

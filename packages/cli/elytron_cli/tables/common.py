@@ -198,7 +198,7 @@ def _pairs(console: "Console", values: dict[str, str]) -> None:
 
 
 def _who(hit: RecallHit) -> str:
-    """Return whose word it is, with a mark on what nobody here vouches for."""
+    """Return the speaker of a memory, with a mark if it came from outside."""
     return f"{_speaker(hit)} (outside)" if hit.trust is Trust.OUTSIDE else _speaker(hit)
 
 

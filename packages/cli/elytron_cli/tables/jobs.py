@@ -1,4 +1,4 @@
-"""What maintenance and its jobs report, as people read it at a terminal."""
+"""Reports of maintenance and its jobs, as people read them at a terminal."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

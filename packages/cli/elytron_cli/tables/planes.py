@@ -1,4 +1,4 @@
-"""What the planes keep, as people read it at a terminal."""
+"""Contents of the planes, as people read them at a terminal."""
 
 from typing import TYPE_CHECKING
 
@@ -59,7 +59,7 @@ def facts_merged(console: "Console", report: MemoryMergeReport, /) -> None:
 
 
 def continuity_shown(console: "Console", report: ContinuityReport, /) -> None:
-    """Show where a conversation stands; a star marks the capsules that a block would tell."""
+    """Show the state of a conversation; a star marks the capsules that a block would show."""
     state, summary = report.state, report.summary
     pairs(
         console,
@@ -89,7 +89,7 @@ def notes_shown(console: "Console", notes: "tuple[DailyNote, ...]", /) -> None:
 
 
 def snapshot_written(console: "Console", report: ContinuityExportReport, name: str, /) -> None:
-    """Show what a snapshot holds, and where it is."""
+    """Show the layers of a snapshot, and the name of its file."""
     layers = ", ".join(layer.value for layer in report.snapshot.manifest.includes) or "nothing"
     left = f"{report.facts_left} facts and {report.private_left} private ones stay"
     console.print(f"wrote {line(name)}: {layers}; {left}", soft_wrap=True)

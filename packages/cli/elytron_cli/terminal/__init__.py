@@ -1,1 +1,1 @@
-"""What is printed and asked at a terminal."""
+"""Output and questions at a terminal."""

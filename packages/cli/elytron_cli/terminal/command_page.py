@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 Page = tuple[str, str]
 """A command's words, joined by spaces, and its page."""
 PARTING = "\f"
-"""What stands between two pages of a kept file."""
+"""Separator of two pages in a kept file."""
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "help")  # noqa: PTH118, PTH120 - pathlib takes long to load
-"""Where pages are kept, a file for each command."""
+"""Folder of the kept pages, a file for each command."""
 _COMMON = frozenset(name for name, _, _ in OPTIONS) | {"--json", "--help"}
 _SPELT = ", ".join("/".join((name, *ALIASES.get(name, ()))) for name, _, _ in OPTIONS)
 _EVERYWHERE = f"Options of every command, see `elytron --help`: {_SPELT}, --json."

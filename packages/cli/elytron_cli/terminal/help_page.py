@@ -22,14 +22,14 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Facts, skills and the rest": {
         "facts": ("knowledge.facts:facts", "Read and change facts, forget them by query, and say what is not learned."),
-        "profile": ("knowledge.facts:profile", "Tell what stands of a person, grouped and cited."),
+        "profile": ("knowledge.facts:profile", "Show what is known of a person, grouped and cited."),
         "candidates": ("conversation.candidates:candidates", "See proposed beliefs that wait, and decide on them."),
         "skills": ("knowledge.skills:skills", "See and govern what was learned; see agent skills in directories."),
         "tools": ("tools:tools", "Tell which tools the host has; see what use has taught of them."),
         "records": ("knowledge.records:records", "Keep JSON values under namespaces and keys."),
         "notes": ("conversation.notebook:notes", "See and write what days and months held."),
         "garden": ("conversation.notebook:garden", "See and write what a persona keeps to itself."),
-        "continuity": ("conversation.continuity:continuity", "See where a conversation stands, and take it elsewhere."),
+        "continuity": ("conversation.continuity:continuity", "See the state of a conversation, and take it elsewhere."),
         "subjects": ("knowledge.subjects:subjects", "See who takes part in the space."),
         "evolve": ("evaluation.evolve:evolve", "Try proposed changes on a copy, and submit them."),
     },
@@ -54,7 +54,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "conversation.transcript:transcript",
             "Show a conversation through a view; put its text away or delete it.",
         ),
-        "replay": ("evaluation.replay:replay", "Show a conversation's turns, or tell fixtures to stores."),
+        "replay": ("evaluation.replay:replay", "Show a conversation's turns, or replay fixtures on stores."),
         "evaluate": ("evaluation.evaluate:evaluate", "Measure how well memory does its work: rates beside their bars."),
     },
     "Take along": {
@@ -64,7 +64,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Serve and connect": {
         "serve": ("servers.serve:serve", "Serve the store over HTTP."),
-        "proxy": ("servers.server:proxy", "Stand before a model server, and remember what is said."),
+        "proxy": ("servers.server:proxy", "Serve a model server's API with memory added."),
         "server": ("servers.server:server", "End a server that runs on this machine."),
         "mcp": ("servers.mcp:mcp", "Serve the space to an MCP host; print what to paste into it."),
         "hooks": ("evaluation.hooks:hooks", "Recall and keep without being asked, as hooks of a coding agent."),
@@ -82,7 +82,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "version": ("version:version", "Print the version."),
     },
 }
-"""Each command: where it is, and what is said of it."""
+"""Each command's module and function, and its line in the help."""
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 OPTIONS: tuple[tuple[str, str, str], ...] = (

@@ -1,4 +1,4 @@
-"""What is printed: results on stdout, errors on stderr; tables for people at a terminal, JSON for everybody else."""
+"""Output of commands: results on stdout, errors on stderr; tables at a terminal, JSON elsewhere."""
 
 import json
 import sys
@@ -72,13 +72,13 @@ def _json_escape(char: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where a command's report goes. `as_json` None: JSON unless people look at it."""
+    """The printer of a command's report. `as_json` None: JSON unless at a terminal."""
 
     as_json: bool | None = None
 
     @property
     def is_json(self) -> bool:
-        """Whether reports are printed as JSON."""
+        """True if reports are printed as JSON."""
         return self.as_json if self.as_json is not None else not sys.stdout.isatty()
 
     def report(self, value: "Value", render: Callable[["Console"], None], /, *, exact: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""A progress bar on stderr, where somebody looks."""
+"""A progress bar on stderr, for people at a terminal."""
 
 import sys
 from contextlib import ExitStack
@@ -9,9 +9,10 @@ Unit = Literal["bytes", "texts", "entries", "turns"]
 
 
 class Bar:
-    """Shows how far a work is, how fast and for how long yet, once it has begun to tell.
+    """Shows the progress, speed and remaining time of some work from its first call of `at`.
 
-    Until then it says what comes `first`, where that is told. It shows nothing where `shown` is false or nobody looks.
+    Until then it shows the text `first`, else the name of the work. Shows nothing if `shown` is false or stderr is no
+    terminal.
     """
 
     def __init__(self, what: str, /, *, unit: Unit, shown: bool, first: str | None = None) -> None:

@@ -51,8 +51,8 @@ def import_file(
 
     Known are JSON Lines, OpenAI messages, the exports of ChatGPT, Claude, WhatsApp and Telegram, Markdown and text.
 
-    What FILE is, is told by its content ("-" reads standard input). A transcript can be imported again, also when it
-    has grown: what is there already is left alone. From a file with anything wrong in it, nothing is stored.
+    The kind of FILE is read from its content ("-" reads standard input). A transcript can be imported again, also
+    when it has grown: what is stored already is left alone. From a file with an error, nothing is stored.
     """
     with as_file(file) as read:
 

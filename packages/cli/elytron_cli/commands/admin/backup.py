@@ -34,7 +34,7 @@ class BackupReport(Value):
 
 
 class MigrationReport(Value):
-    """Every space as it now lies in the other store, equal to what it was."""
+    """Each space in the other store, compared and equal to the original."""
 
     engine: str
     sealed: bool
@@ -45,7 +45,7 @@ class MigrationReport(Value):
 @click.argument("file", type=click.Path(path_type=Path))
 @common
 def backup(*, file: Path) -> None:
-    """Copy the whole store to FILE, while it is in use; where the store is a folder, FILE becomes one.
+    """Copy the whole store to FILE, while it is in use; if the store is a folder, FILE becomes one.
 
     Nothing may be at FILE. The copy is on the device and was read through when this ends; a sealed store stays sealed.
     It is a store like any other: --store FILE opens it.
@@ -72,9 +72,9 @@ def backup(*, file: Path) -> None:
 def migrate(*, target: str, to_key_file: str | None) -> None:
     """Copy every space of the store into another store, exactly: documents, journal, and the bytes of files.
 
-    The other store must be empty. Let nobody write meanwhile. Each space is compared afterwards; indexes are built
-    anew there, and what keeps repeated calls from acting twice stays behind. A new store comes to its place whole or
-    not at all; one that is there already gets each space so, and what was broken off goes on when this is run again.
+    The other store must be empty. Write nothing meanwhile. Each space is compared afterwards; indexes are built again
+    there, and idempotency keys are not copied. A new store appears whole or not at all. A store that exists gets each
+    space whole or not at all, and a second run goes on after an interruption.
     """
     found = settings()
     out = output()

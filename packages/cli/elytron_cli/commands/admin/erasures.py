@@ -1,4 +1,4 @@
-"""What was erased, kept in a file elsewhere, and erased again where an older copy of the store brought it back."""
+"""A file of past erasures, and their repetition after an older copy of the store was put back."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,13 +23,13 @@ from elytron_core.model import Value
 
 
 class ErasuresKept(Value):
-    """What the file now tells of each space."""
+    """The erasures that the file now holds of each space."""
 
     spaces: tuple[MemoryErasuresKeepReport, ...]
 
 
 class ErasuresApplied(Value):
-    """What became of each space of the store."""
+    """The result for each space of the store."""
 
     spaces: tuple[MemoryErasuresApplyReport, ...]
     changed: bool
@@ -46,10 +46,10 @@ def erasures() -> None:
 @click.option("--gone", multiple=True, metavar="NAME", help="A space that was erased as a whole; may be repeated.")
 @common
 def keep(*, file: Path, gone: tuple[str, ...]) -> None:
-    """Write what was erased in every space of the store to FILE, beside what it tells already.
+    """Add what was erased in every space of the store to FILE.
 
-    It holds ids and the names of spaces, nothing of what they held. Keep it elsewhere than the store and its backups. A
-    space that was erased as a whole leaves nothing that could be told: name it with --gone, once FILE knows it.
+    FILE holds ids and names of spaces, and no content. Keep it apart from the store and its backups. A space that was
+    erased as a whole leaves no trace in the store: name it with --gone, once FILE knows it.
     """
     told = asyncio.run(_kept(file, gone))
     rows = [(line(each.space), _told(each)) for each in told.spaces]
@@ -62,12 +62,12 @@ def keep(*, file: Path, gone: tuple[str, ...]) -> None:
 @asking
 @common
 def apply(*, file: Path, dry_run: bool, yes: bool) -> int | None:
-    """Erase again, in every space, what FILE tells was erased and is there again. Doing it twice is harmless.
+    """Erase again, in every space, what was erased according to FILE and is there again. A repeat is harmless.
 
-    What was written anew since stays. A whole space that was written to after it was put back stays too: it is told,
-    and the command exits with 4.
+    What was written since stays. A space that was erased as a whole and written to after it was put back stays too:
+    it is named, and the command exits with 4.
     """
-    confirm(f"Erase what {file.name} tells of from every space, with no way back?", yes=yes or dry_run)
+    confirm(f"Erase what {file.name} lists from every space, with no way back?", yes=yes or dry_run)
     done = asyncio.run(_applied(file, dry_run=dry_run))
     rows = [(line(each.space), _done(each)) for each in done.spaces]
     output().report(done, lambda console: tables_common.pairs(console, rows or [("spaces", "none")]))

@@ -33,7 +33,7 @@ def keys() -> None:
 def create(*, file: Path | None) -> None:
     """Make the key FILE (else the one that --key-file names) with one random key, readable by you alone.
 
-    A store opened with it for the first time is sealed. Whoever loses the file loses the store.
+    A store opened with it for the first time is sealed. Without the file, the store is lost.
     """
     from elytron_store.sealed.providers import FileKeys
 

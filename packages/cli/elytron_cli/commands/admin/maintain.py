@@ -52,9 +52,9 @@ def maintain(
     dry_run: bool,
     yes: bool,
 ) -> int | None:
-    """Look at the turns that nobody has looked at yet, and keep memory in order; each part says what it came to.
+    """Work through the turns that were not maintained yet, and keep memory in order; each part reports its result.
 
-    --all says before what a model is asked at most, and goes on where an earlier run ended.
+    --all first says how much a model is asked at most, and continues an earlier run.
     """
     if everything and (conversation is not None):
         raise click.UsageError("--all is every conversation: leave --conversation out")

@@ -1,4 +1,4 @@
-"""What this product can do, by profile."""
+"""Capabilities of this product, by profile."""
 
 import click
 

@@ -54,9 +54,9 @@ class VerifyReport(Value):
 def verify(*, file: Path, accept: bool) -> int | None:
     """Say whether the store still holds what it held: compare every space with the heads kept in FILE.
 
-    Keep FILE where nobody comes who can write the store. A space that is not as far as its head, that came there by
-    another history, or that is gone was put back, changed or erased: exits with 13 and leaves FILE. Also compares each
-    document with what the journal last told of it. Where all is well, FILE then holds the heads of now.
+    Keep FILE where those who can write the store cannot write. A space that is shorter than its head, has another
+    history, or is gone was put back, changed or erased: exits with 13 and leaves FILE as it is. Also compares each
+    document with the last journal entry about it. If all is well, FILE then holds the present heads.
     """
     found = settings()
     # Asked of `os`, which has a no also for what is no name of a file.

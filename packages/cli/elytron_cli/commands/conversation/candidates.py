@@ -1,4 +1,4 @@
-"""Proposed beliefs: which wait, and what becomes of them."""
+"""Proposed beliefs: the list of those that wait, and decisions on them."""
 
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def list_candidates(
 @in_conversation
 @common
 def propose(*, file: Path, conversation: str | None) -> int | None:
-    """Propose what stands as JSON in FILE; rules judge it, and what nobody judged waits."""
+    """Propose the beliefs in FILE (JSON); rules judge them, and what they do not decide waits."""
     write = read_value(CandidatesWrite, file)
 
     async def work(session: Session, out: Output) -> None:
@@ -87,7 +87,7 @@ def propose(*, file: Path, conversation: str | None) -> int | None:
 @_DRY_RUN
 @common
 def accept(*, candidate: str, reason: str, dry_run: bool) -> int | None:
-    """Make the candidate with the id CANDIDATE a belief, where the merge guards let it."""
+    """Make the candidate with the id CANDIDATE a belief, if the merge guards let it."""
     return _resolve(candidate, Resolution.ACCEPT, reason, dry_run=dry_run)
 
 

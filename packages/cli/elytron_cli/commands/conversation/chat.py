@@ -17,7 +17,7 @@ from elytron_core.model import Value
 from elytron_store import WhenMissing
 
 OLLAMA_TOKENS = 16_384
-"""What a local model is made to read, where nothing is said: more takes more memory."""
+"""Default context of a local model, in tokens; a longer one takes more memory."""
 
 
 class AgentFileWritten(Value):

@@ -1,4 +1,4 @@
-"""Where conversations stand: shown, written, taken elsewhere."""
+"""The state of conversations: shown, written, taken elsewhere."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ _KINDS: dict[str, type[CapsulesWrite | ExecutionWrite | SummaryWrite]] = {
 @click.group("continuity", cls=Group)
 @common
 def continuity() -> None:
-    """See where a conversation stands, write it down, and take it elsewhere."""
+    """See the state of a conversation, write it down, and take it elsewhere."""
 
 
 @continuity.command("show", cls=Command)
@@ -61,7 +61,7 @@ def show(*, query: str, conversation: str | None) -> int | None:
 @in_conversation
 @common
 def write(*, kind: str, file: Path, conversation: str | None) -> int | None:
-    """Write the capsules, the execution state or the summary that stand as JSON in FILE."""
+    """Write the capsules, the execution state or the summary in FILE (JSON)."""
     return write_plane(read_value(_KINDS[kind], file), conversation)
 
 

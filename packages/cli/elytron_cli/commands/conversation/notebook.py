@@ -1,4 +1,4 @@
-"""What a conversation's days held, and what a persona keeps to itself there."""
+"""Notes on a conversation's days, and private documents of a persona."""
 
 import click
 

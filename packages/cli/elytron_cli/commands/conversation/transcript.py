@@ -1,4 +1,4 @@
-"""A conversation's turns as somebody may see them, and the life of their raw text."""
+"""A conversation's turns as one audience may see them, and the life of their raw text."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -117,7 +117,7 @@ def lifecycle(
 @_options(*_WHERE)
 @common
 def repair(*, conversation: str | None) -> int | None:
-    """Say which links of the conversation are broken. Exits with 13 where any is."""
+    """Say which links of the conversation are broken. Exits with 13 if any is."""
 
     async def work(session: Session, out: Output) -> int | None:
         request = MemoryTranscriptRepairRequest(scope=conversation_scope(session, conversation))

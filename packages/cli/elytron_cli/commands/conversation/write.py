@@ -82,6 +82,6 @@ def _standard_input() -> str:
 
 
 def receipt(report: MemoryWriteReport, /) -> str:
-    """Return a line for each decision: what became of it, its id, and why where it is no plain yes."""
+    """Return a line for each decision: its outcome, its id, and the reason unless it was simply accepted."""
     told = ((decision.outcome.value, decision.id, decision.reason) for decision in report.decisions)
     return "\n".join("  ".join(part for part in parts if part) for parts in told)

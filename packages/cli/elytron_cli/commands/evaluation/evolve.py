@@ -40,7 +40,7 @@ def evolve() -> None:
 @_PROFILE
 @common_but_profile
 def try_out(*, proposal: Path, profile: str) -> int | None:
-    """Try the PROPOSAL in this JSON file; nothing is written. Exits with 1 where it did not do well."""
+    """Try the PROPOSAL in this JSON file; nothing is written. Exits with 1 if it did not do well."""
     return _run(proposal, profile, submitting=False)
 
 
@@ -49,7 +49,7 @@ def try_out(*, proposal: Path, profile: str) -> int | None:
 @_PROFILE
 @common_but_profile
 def submit(*, proposal: Path, profile: str) -> int | None:
-    """Try the PROPOSAL once more and, where it does well, write it."""
+    """Try the PROPOSAL once more and, if it does well, write it."""
     return _run(proposal, profile, submitting=True)
 
 

@@ -1,4 +1,4 @@
-"""A conversation's turns, and stories told to stores."""
+"""A conversation's turns, and fixtures replayed on several stores."""
 
 import asyncio
 import os
@@ -74,9 +74,9 @@ def replay(
     limit: int,
     cursor: str | None,
 ) -> int | None:
-    """Tell FIXTURES (files, or folders of them) to several stores and compare step by step.
+    """Replay FIXTURES (files, or folders of them) on several stores and compare step by step.
 
-    Exits with 1 where stores differ, and with --wall where a case is below the bar on one of them. Without FIXTURES,
+    Exits with 1 if stores differ, and with --wall if a case is below the bar on one of them. Without FIXTURES,
     show the last turns of a conversation in their order. `replay gate FIXTURES` says which operations they exercise.
     """
     if wall:

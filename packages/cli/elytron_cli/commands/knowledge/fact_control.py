@@ -65,7 +65,7 @@ def list_facts(**asked: Any) -> int | None:
 @disclosing
 @common
 def show(*, fact: str, include_private: bool) -> int | None:
-    """Show the fact with the id FACT in full, whatever its state."""
+    """Show the fact with the id FACT in full, in any state."""
     request = valid(FactDetailRequest, id=fact, include_private=include_private)
 
     async def work(session: Session, out: Output) -> None:

@@ -1,4 +1,4 @@
-"""Facts: stated in plain words, and folded together where they say nearly the same."""
+"""Facts: stated in plain words, and folded together if they say nearly the same."""
 
 import click
 
@@ -108,7 +108,7 @@ def merge(*, limit: int, undo: tuple[str, ...], dry_run: bool) -> int | None:
 def profile(
     *, person: str, as_of: str | None, known_at: str | None, written: bool, include_private: bool, limit: int
 ) -> int | None:
-    """Tell what stands of PERSON, grouped and cited; without a name, of whose memory the space is."""
+    """Show what is known of PERSON, grouped and cited; without a name, of the owner of the space."""
     request = ProfileRequest(
         person=person,
         as_of=instant(as_of, field="--as-of") if as_of is not None else None,

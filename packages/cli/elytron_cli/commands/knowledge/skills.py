@@ -1,4 +1,4 @@
-"""Runtime skills: what was learned; and agent skills, which stand in directories of yours."""
+"""Runtime skills, which were learned, and agent skills, which are read from directories of yours."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -141,7 +141,7 @@ def delete(*, name: str, yes: bool) -> int | None:
 def import_skills(*, files: Sequence[Path], dry_run: bool) -> int | None:
     """Write the procedures in FILES as runtime skills: Markdown as `skills show --raw` prints it, JSON or JSON Lines.
 
-    SKILL.md files are none of these: name their folder in --agent-skill-dirs, and they are read where they stand.
+    SKILL.md files are none of these: name their folder in --agent-skill-dirs, and they are read there.
     """
     writes = tuple(write for file in files for write in skill_writes(file.name, read_file(file)))
     write = valid(Procedural, writes=writes, source=SkillSource.MANUAL)
@@ -174,7 +174,7 @@ def outcome(*, names: Sequence[str], outcome: str, note: str) -> int | None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @common
 def govern(*, dry_run: bool) -> int | None:
-    """Merge duplicates, retire what is stale, prune what nobody misses."""
+    """Merge duplicates, retire stale skills, remove those of no use."""
     request = RuntimeSkillGovernRequest(dry_run=dry_run)
 
     async def work(session: Session, out: Output) -> None:

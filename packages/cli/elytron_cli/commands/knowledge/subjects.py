@@ -1,4 +1,4 @@
-"""Who takes part in a space."""
+"""People and other subjects of a space."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def list_subjects(*, audit: bool, kinds: tuple[str, ...]) -> int | None:
 @click.argument("file", type=click.Path(path_type=Path))
 @common
 def write(*, file: Path) -> int | None:
-    """Write the subjects and edges that stand as JSON in FILE; its `ended_edges` end."""
+    """Write the subjects and edges in FILE (JSON); its `ended_edges` end."""
     request = MemoryWriteRequest(write=read_value(SubjectsWrite, file))
 
     async def work(session: Session, out: Output) -> None:

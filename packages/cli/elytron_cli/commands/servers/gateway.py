@@ -77,7 +77,7 @@ def run() -> None:
     help="Where the gateway is.",
 )
 @click.option("--user-id", envvar="MEMORY_GATEWAY_USER_ID", default="", help="Whose memory.")
-@click.option("--user-key", envvar="MEMORY_GATEWAY_USER_KEY", default="", help="His key; better in the environment.")
+@click.option("--user-key", envvar="MEMORY_GATEWAY_USER_KEY", default="", help="The key; better in the environment.")
 @click.option(
     "--provisioning-key",
     envvar="MEMORY_GATEWAY_PROVISIONING_KEY",
@@ -107,7 +107,7 @@ def gateway(
 ) -> None:
     """Call a Memory Gateway: memories, resources and searches of one user, and what its operator does.
 
-    Flags stand before the command; without them, the MEMORY_GATEWAY_ variables are read.
+    Flags go before the command; without them, the MEMORY_GATEWAY_ variables are read.
     """
     from elytron_gateway.client import SyncMemoryGatewayClient
 
@@ -342,7 +342,7 @@ def revoke_key(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
 @click.option("--confirm", metavar="USER_ID", required=True, help="The user again: there is no way back.")
 @click.pass_obj
 def erase_user(client: "SyncMemoryGatewayClient", *, user_id: str, confirm: str) -> None:
-    """Erase a user with everything he has, and print the signed report."""
+    """Erase a user with all data, and print the signed report."""
     if confirm != user_id:
         raise click.UsageError("--confirm does not name the user")
     print(json_text(client.erase_user(user_id)))
@@ -364,7 +364,7 @@ def check_report(*, path: Path, public_key: str) -> None:
 @_command("drain")
 @click.pass_obj
 def drain(client: "SyncMemoryGatewayClient") -> None:
-    """Tell an upstream that answers again what it was not told."""
+    """Send an upstream that answers again what it has missed."""
     print(json_text(client.drain_backlog()))
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ServeReport(Value):
-    """Where a server listens, what it speaks, whom it lets in, and the first operator's key where it was asked for."""
+    """A server's address, mode, store, process and protocols, and the first operator's key if it was asked for."""
 
     address: str
     mode: str
@@ -196,7 +196,7 @@ def _bounding(body: Callable[..., int | None]) -> Callable[..., int | None]:
 
 
 class Reach(TypedDict):
-    """How a server is reached, as `Serving` takes it."""
+    """Names, proxies and openness of a server, as `Serving` takes them."""
 
     names: frozenset[str]
     trusted_proxies: frozenset[str]
@@ -341,7 +341,7 @@ def _ready(out: Output, report: ServeReport, *, wants_key: bool) -> None:
             4, "  operator's key: there is one, shown when it was made; `elytron access rotate` gives a new one"
         )
     out.report(report, lambda console: console.print("\n".join(lines), soft_wrap=True))
-    sys.stdout.flush()  # whoever started it may read this through a pipe
+    sys.stdout.flush()  # the process that started this one may read it through a pipe
     gc.collect()
     gc.freeze()
 

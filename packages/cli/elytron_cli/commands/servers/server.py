@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ProxyReport(Value):
-    """Where a proxy listens, before which servers it stands, and whom it lets in."""
+    """A proxy's address, mode, store, model servers and process."""
 
     address: str
     mode: str
@@ -109,10 +109,10 @@ def proxy(
     log_level: str,
     **given: Any,
 ) -> int | None:
-    """Stand before a model server with an unchanged API, and remember what is said.
+    """Serve a model server's unchanged API with memory added, and remember what is said.
 
     Speaks OpenAI's chat completions and Responses, Anthropic's Messages and Ollama's API. The key of a model server
-    stands in ELYTRON_LLM_UPSTREAM_KEY; clients show an access key, once there is one (`elytron access add`).
+    is read from ELYTRON_LLM_UPSTREAM_KEY; clients show an access key, once there is one (`elytron access add`).
     """
     from elytron_http_shell.server import Serving
 
