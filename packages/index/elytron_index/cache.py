@@ -1,10 +1,13 @@
 """The indexes in memory, least recently used first to go."""
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from elytron_core import limits
 from elytron_core.ids import SpaceId
-from elytron_index.space_index import SpaceIndex
+
+if TYPE_CHECKING:
+    from elytron_index.space_index import SpaceIndex
 
 
 class IndexCache:
@@ -19,14 +22,14 @@ class IndexCache:
         self._sizes: dict[SpaceId, int] = {}
         self._total = 0
 
-    def get(self, space: SpaceId, /) -> SpaceIndex | None:
+    def get(self, space: SpaceId, /) -> "SpaceIndex | None":
         """Return the index of `space`, now the one used last; None if it is not kept."""
         index = self._kept.get(space)
         if index is not None:
             self._kept.move_to_end(space)
         return index
 
-    def put(self, space: SpaceId, index: SpaceIndex, /) -> tuple[SpaceId, ...]:
+    def put(self, space: SpaceId, index: "SpaceIndex", /) -> tuple[SpaceId, ...]:
         """Keep `index` as the one used last and return the spaces let go for it, first gone first.
 
         An index grows while it is kept: put it again after it was applied to, so that its size counts.

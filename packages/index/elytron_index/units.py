@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from elytron_core.ports.store import Ref
 from elytron_core.text.features import Trait
-from elytron_index.lexicon.terms import Learnt
+
+if TYPE_CHECKING:
+    from elytron_index.lexicon.terms import Learnt
 
 
 class Unit(NamedTuple):
@@ -41,7 +43,7 @@ class Unit(NamedTuple):
     check: int = 0
     vector: tuple[str, bytes] | None = None
     counts: Mapping[str, int] | None = None
-    learnt: Learnt | None = None
+    learnt: "Learnt | None" = None
     traits: Trait = Trait.NOTHING
 
 

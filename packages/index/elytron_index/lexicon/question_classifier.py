@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Final
 
 from elytron_core.policy.query.question_label import QuestionLabel
-from elytron_index.lexicon.linear_model import LinearModel
 
 MODEL: Final = "questions"
 _CACHED: Final = 1_024
@@ -19,6 +18,8 @@ class LinearQuestionClassifier:
     @property
     def version(self) -> str:
         """The version of the model."""
+        from elytron_index.lexicon.linear_model import LinearModel
+
         return LinearModel.load(MODEL).version
 
     def classify(self, question: str, /) -> frozenset[QuestionLabel]:
@@ -28,4 +29,7 @@ class LinearQuestionClassifier:
 
 @lru_cache(maxsize=_CACHED)
 def _labels(question: str) -> frozenset[QuestionLabel]:
+    # Imported now: a process that reads no question needs no numeric library.
+    from elytron_index.lexicon.linear_model import LinearModel
+
     return frozenset(map(QuestionLabel, LinearModel.load(MODEL).holding(question)))

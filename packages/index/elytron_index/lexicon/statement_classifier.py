@@ -11,7 +11,6 @@ from elytron_core.policy.extraction.rule_facts import sentences
 from elytron_core.ports.models import StatementLabel
 from elytron_core.text.features import READ_CHARS
 from elytron_core.text.standing_statements import Lasting, StandingPhrases
-from elytron_index.lexicon.linear_model import LinearModel
 
 MODEL: Final = "statements"
 _LABELS: Final = {
@@ -44,6 +43,8 @@ class LinearStatementClassifier:
     @property
     def version(self) -> str:
         """The version of the model."""
+        from elytron_index.lexicon.linear_model import LinearModel
+
         return LinearModel.load(MODEL).version
 
     def classify(self, texts: Sequence[str], /) -> Sequence[frozenset[StatementLabel]]:
@@ -57,6 +58,9 @@ def pieces_of(text: str, /) -> list[str]:
 
 
 def _judged(text: str) -> frozenset[StatementLabel]:
+    # Imported now: the phrases, which are the default, need no numeric library.
+    from elytron_index.lexicon.linear_model import LinearModel
+
     model = LinearModel.load(MODEL)
     found = _LABELS[Lasting.NOT].union(*(map(StatementLabel, model.holding(piece)) for piece in pieces_of(text)))
     return found | {StatementLabel.STANDING} if StatementLabel.OCCASION in found else found

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -11,8 +12,9 @@ from elytron_core.gc_pause import Uncollected
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Erasure, JournalEntry, Store
 from elytron_core.text.analyser import Analyser
-from elytron_index.checkpoint.read_buffer import Arriving
-from elytron_index.space_index import FrozenIndex, SpaceIndex
+
+if TYPE_CHECKING:
+    from elytron_index.space_index import FrozenIndex, SpaceIndex
 
 CHECKPOINT = "c0"
 """The blob that holds a space's index checkpoint."""
@@ -29,7 +31,7 @@ class Checkpoint:
     """An index in the state after the entry `mark`, to be written by another thread."""
 
     mark: JournalEntry
-    frozen: FrozenIndex
+    frozen: "FrozenIndex"
 
     async def write(self, store: Store, space: SpaceId, /) -> bool:
         """Leave this as the checkpoint of `space`, unless something was erased meanwhile; tell whether it is."""
@@ -67,11 +69,15 @@ class Checkpoint:
 
 async def read(
     store: Store, space: SpaceId, analyser: Analyser, labels: str, /
-) -> tuple[SpaceIndex, JournalEntry] | None:
+) -> "tuple[SpaceIndex, JournalEntry] | None":
     """Return the index that the checkpoint of `space` holds and the last entry in it; None for none to be trusted.
 
     One whose units were labelled by another version than `labels` is not.
     """
+    # Imported now: a process that searches nothing needs no numeric library.
+    from elytron_index.checkpoint.read_buffer import Arriving
+    from elytron_index.space_index import SpaceIndex
+
     arriving = Arriving(limits.BLOB_BYTES, labels=labels)
     try:
         async for chunk in store.read_blob(space, CHECKPOINT):

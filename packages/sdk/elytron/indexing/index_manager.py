@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from elytron.indexing import checkpoint_store
@@ -28,7 +29,9 @@ from elytron_core.ports.store import Action, Document, JournalEntry, Ref, Store
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Unit
 from elytron_index.cache import IndexCache
-from elytron_index.space_index import SpaceIndex
+
+if TYPE_CHECKING:
+    from elytron_index.space_index import SpaceIndex
 
 PAGE = 200
 """Entries folded at once; between pages other tasks have their turn."""
@@ -55,7 +58,7 @@ class Storing(StrEnum):
 class _Held:
     """An index with the last entry folded into it, by which a space that was erased and began again is noticed."""
 
-    index: SpaceIndex
+    index: "SpaceIndex"
     mark: JournalEntry | None = None
     saved: int = 0
     """The watermark of its checkpoint."""
@@ -119,7 +122,7 @@ class Folds:
         """Return how many indexes are in memory, and their bytes."""
         return len(self._cache), self._cache.size_bytes
 
-    async def current(self, space: SpaceId, /) -> SpaceIndex:
+    async def current(self, space: SpaceId, /) -> "SpaceIndex":
         """Return the index of `space` with everything in it that was committed before this call."""
         held = self._held.get(space)
         if held is not None and await self._stands(space, held):
@@ -165,12 +168,15 @@ class Folds:
         self._drain(space, held)
         self._keep(space, held)
 
-    async def rebuild(self, space: SpaceId, /) -> SpaceIndex:
+    async def rebuild(self, space: SpaceId, /) -> "SpaceIndex":
         """Return the index of `space` made from its journal alone, without a checkpoint."""
         async with self._lock(space):
             return await self._bring_up(space, _Held(self._empty()))
 
-    def _empty(self) -> SpaceIndex:
+    def _empty(self) -> "SpaceIndex":
+        # Imported now: a process that searches nothing needs no numeric library.
+        from elytron_index.space_index import SpaceIndex
+
         return SpaceIndex(self._analyser, labels=self._statements.version)
 
     def _lock(self, space: SpaceId) -> asyncio.Lock:
@@ -243,7 +249,7 @@ class Folds:
         with suppress(ElytronError):  # the recall gets the error
             await self.current(space)
 
-    async def _bring_up(self, space: SpaceId, held: _Held) -> SpaceIndex:
+    async def _bring_up(self, space: SpaceId, held: _Held) -> "SpaceIndex":
         if (waiting := self._fed.get(space)) is not None:
             await waiting.count(self._analyser, held.index)
         self._drain(space, held)
@@ -311,7 +317,7 @@ class Folds:
             held.mark = entries[-1]
             held.erased = max([held.erased, *(entry.sequence for entry in entries if entry.action is Action.ERASE)])
 
-    async def _apply(self, space: SpaceId, index: SpaceIndex, entries: Sequence[JournalEntry]) -> None:
+    async def _apply(self, space: SpaceId, index: "SpaceIndex", entries: Sequence[JournalEntry]) -> None:
         named = dict.fromkeys(entry.ref for entry in entries)
         sources = [ref for ref in named if ref.collection in INDEXED]
         vectors = dict.fromkeys(ref for ref in named if ref.collection == VECTORS)
@@ -363,7 +369,7 @@ def _called(document: Document | None) -> tuple[str, ...]:
     return called(Subject.from_bytes(document.body)) if document is not None else ()
 
 
-def _fitting(index: SpaceIndex, embedded: Sequence[Embedded]) -> list[Embedded]:
+def _fitting(index: "SpaceIndex", embedded: Sequence[Embedded]) -> list[Embedded]:
     """Return `embedded` without vectors of another dimension than their model's first ones: nothing compares them."""
     dimensions: dict[str, int | None] = {}
     found: list[Embedded] = []
@@ -381,7 +387,7 @@ def _checkpoint_of(held: _Held) -> Checkpoint | None:
     return Checkpoint(held.mark, held.index.freeze()) if held.mark is not None and held.is_clean else None
 
 
-async def _compact(index: SpaceIndex) -> None:
+async def _compact(index: "SpaceIndex") -> None:
     """Compact `index` in another thread, while it goes on."""
     begun = index.begin_compacting()
     try:

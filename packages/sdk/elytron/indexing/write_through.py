@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from elytron.indexing.units import called, embedded_of_value, units_of_value
 from elytron.indexing.vector_places import source_of
@@ -14,8 +15,10 @@ from elytron_core.planes.knowledge.subjects import Subject
 from elytron_core.ports.store import JournalEntry, Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Unit
-from elytron_index.lexicon.terms import Learnt
-from elytron_index.space_index import SpaceIndex
+
+if TYPE_CHECKING:
+    from elytron_index.lexicon.terms import Learnt
+    from elytron_index.space_index import SpaceIndex
 
 LONG_CHARS = 1 << 16
 """A longer text is taken apart in steps, between which others have their turn."""
@@ -84,7 +87,7 @@ class Waiting:
         self.take()
         return self.chars > MANY_CHARS or self.longest > LONG_CHARS
 
-    async def count(self, analyser: Analyser, index: SpaceIndex, /) -> None:
+    async def count(self, analyser: Analyser, index: "SpaceIndex", /) -> None:
         """Count the terms of the queue, and of later commits, if that is more than `index` takes at once."""
         while self.takes_long():
             self.chars = self.longest = 0
@@ -119,7 +122,7 @@ def _sizes(changes: Sequence[Change]) -> list[int]:
     return [len(unit.text) for change in changes for unit in change.units]
 
 
-async def counted(analyser: Analyser, changes: Sequence[Change], index: SpaceIndex, /) -> list[Change]:
+async def counted(analyser: Analyser, changes: Sequence[Change], index: "SpaceIndex", /) -> list[Change]:
     """Return `changes` with the terms of their texts counted, in steps between which other tasks have their turn.
 
     The index then has the terms of long texts.
@@ -142,7 +145,7 @@ async def counted(analyser: Analyser, changes: Sequence[Change], index: SpaceInd
     return found
 
 
-async def _learnt(terms: Mapping[str, int], index: SpaceIndex) -> Learnt | None:
+async def _learnt(terms: Mapping[str, int], index: "SpaceIndex") -> "Learnt | None":
     """Return `terms` as `index` learnt them, in such steps too; None for few."""
     if len(terms) <= _TERMS_AT_ONCE:
         return None

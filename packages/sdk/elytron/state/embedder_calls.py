@@ -6,15 +6,12 @@ from array import array
 from collections.abc import Awaitable, Sequence
 from typing import Final, TypeVar
 
-import numpy as np
-
 from elytron_core.errors import ElytronError, ModelError, ModelRefused, ModelUnavailable
 from elytron_core.planes.embedding import VectorSet, vector_set
 from elytron_core.ports.models import Embedder
 
 Answer = TypeVar("Answer")
 
-_NO_NUMBERS: Final = np.zeros(0)
 _LONGEST: Final = 1e76
 """The square of a vector's length whose numbers float32 holds; there is no such vector beyond."""
 
@@ -35,12 +32,11 @@ async def embed_query(embedder: Embedder, text: str, /, *, wait_s: float) -> byt
     except TimeoutError:
         raise ModelUnavailable(f"{embedder.info.model!r} gave no vector within {wait_s:g} s") from None
     try:
-        # An array takes numbers alone, where NumPy would read texts too.
-        held = np.array(array("d", numbers))
+        held = array("d", numbers)
     except (TypeError, ValueError, OverflowError):
-        held = _NO_NUMBERS
-    if len(held) == embedder.info.dimensions and 0.0 < held.dot(held) < _LONGEST:
-        return held.astype("<f4").tobytes()
+        held = array("d")
+    if len(held) == embedder.info.dimensions and 0.0 < sum(number * number for number in held) < _LONGEST:
+        return struct.pack(f"<{len(held)}f", *held)
     raise ModelRefused(f"what {embedder.info.model!r} gave for a query is no vector to compare")
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from typing import TYPE_CHECKING
 
 from elytron.state.embedder_calls import embed_query
 from elytron_core import limits
@@ -14,7 +15,9 @@ from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.query.encoder_query import encoder_query
 from elytron_core.ports.models import Embedder
 from elytron_core.ports.store import Ref
-from elytron_index.space_index import SpaceIndex
+
+if TYPE_CHECKING:
+    from elytron_index.space_index import SpaceIndex
 
 Asked = tuple[VectorUse, tuple[str, bytes] | None]
 """Vectors of a search: how they are used, and the query's own: its model's tag and its numbers."""
@@ -37,7 +40,7 @@ class Encoders:
         """Return the embedder whose vectors are to be compared."""
         return self._wanted
 
-    def serving(self, record: SpaceRecord, index: SpaceIndex, /) -> Embedder | None:
+    def serving(self, record: SpaceRecord, index: "SpaceIndex", /) -> Embedder | None:
         """Return the embedder whose vectors recall compares in this space; the wanted one if none is chosen yet."""
         if not index.compared:
             return self._wanted
@@ -46,12 +49,12 @@ class Encoders:
                 return each
         return None
 
-    def reads_passages(self, record: SpaceRecord, index: SpaceIndex, /) -> bool:
+    def reads_passages(self, record: SpaceRecord, index: "SpaceIndex", /) -> bool:
         """Return whether the embedder whose vectors recall compares reads messages in passages too."""
         embedder = self.serving(record, index)
         return embedder is not None and embedder.info.passages > 0
 
-    async def asked(self, record: SpaceRecord, index: SpaceIndex, query: str, /) -> Asked:
+    async def asked(self, record: SpaceRecord, index: "SpaceIndex", query: str, /) -> Asked:
         """Return the vector of `query` for a search of `index`; if there is none, why. Raises nothing."""
         if self._wanted is None:
             return VectorUse.NONE, None
