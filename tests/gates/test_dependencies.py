@@ -5,7 +5,7 @@ import re
 import tomllib
 from functools import cache
 
-from tests.gates.tree import ROOT
+from tests.gates.tree import ROOT, files, nodes, source
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 MODULES = {
@@ -26,10 +26,10 @@ def distributions(requirements: list[str]) -> set[str]:
 @cache
 def imported() -> frozenset[str]:
     found: set[str] = set()
-    for path in (ROOT / "packages").rglob("*.py"):
-        source = path.read_text("utf-8")
-        found |= {word.partition(".")[0] for word in re.findall(r'(?:import_module|find_spec)\("([\w.]+)', source)}
-        for node in ast.walk(ast.parse(source)):
+    for path in files("packages", suffix=".py"):
+        named = re.findall(r'(?:import_module|find_spec)\("([\w.]+)', source(path))
+        found |= {word.partition(".")[0] for word in named}
+        for node in nodes(path):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):

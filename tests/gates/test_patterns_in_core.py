@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-from tests.gates.tree import files, parse, shown
+from tests.gates.tree import files, nodes, shown
 
 LINES = 40
 _PATTERN = re.compile(r"\\[bswdSWD(.?|\[\]]|\(\?[:!=<P]|\]\*|\[\^|\|[^|]+\|")
@@ -15,7 +15,7 @@ FORMATS = {"packages/core/elytron_core/policy/privacy/secret_formats.py"}
 
 def _lines(path: Path) -> int:
     """Return on how many lines of the module regular expressions stand."""
-    texts = (node for node in ast.walk(parse(path)) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    texts = (node for node in nodes(path) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     lines: set[int] = set()
     for node in texts:
         if _PATTERN.search(str(node.value)):

@@ -7,7 +7,7 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from tests.gates.tree import ROOT, files, parse
+from tests.gates.tree import ROOT, files, nodes, parse
 
 ROOM = 12
 DEPTH = 24
@@ -39,17 +39,22 @@ def modules() -> dict[str, Path]:
     return found
 
 
+def is_for_types(node: ast.AST) -> bool:
+    """True for a statement that type checkers alone read."""
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
 @cache
 def imports(path: Path, /, *, at_once: bool = False) -> frozenset[str]:
     """Return the modules that a module imports, at once or also later; what only types need is left out."""
-    tree = parse(path)
-    nodes = [node for node in tree.body if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")]
+    found: list[ast.AST] = [node for node in parse(path).body if not is_for_types(node)]
     if not at_once:
-        nodes = [inner for node in nodes for inner in ast.walk(node)]
+        for_types = {inner for node in parse(path).body if is_for_types(node) for inner in ast.walk(node)}
+        found = [node for node in nodes(path) if node not in for_types]
     known = modules()
     return frozenset(
         name if (name := f"{node.module}.{alias.name}") in known else str(node.module)
-        for node in nodes
+        for node in found
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     )

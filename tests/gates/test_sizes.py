@@ -2,7 +2,7 @@
 
 import ast
 
-from tests.gates.tree import files, parse, shown
+from tests.gates.tree import files, nodes, shown, source
 
 MODULE_LINES = 400
 FUNCTION_LINES = 60
@@ -11,7 +11,7 @@ CHECKED = files("packages", "tests", "benchmarks", "examples", suffix=".py")
 
 
 def test_no_module_has_more_than_400_lines() -> None:
-    lines = {shown(path): len(path.read_text(encoding="utf-8").splitlines()) for path in CHECKED}
+    lines = {shown(path): len(source(path).splitlines()) for path in CHECKED}
     assert {path: count for path, count in lines.items() if count > MODULE_LINES} == {}
 
 
@@ -19,7 +19,7 @@ def test_no_function_has_more_than_60_lines_and_no_class_more_than_300() -> None
     long = [
         f"{shown(path)}:{node.lineno} {node.name}: {size} lines"
         for path in CHECKED
-        for node in ast.walk(parse(path))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         and (size := (node.end_lineno or 0) - node.lineno + 1)
         > (CLASS_LINES if isinstance(node, ast.ClassDef) else FUNCTION_LINES)

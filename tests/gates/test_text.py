@@ -1,6 +1,7 @@
 """Text rules that no linter knows: nothing of anybody's machine, no promise of later, no link to nowhere."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 from tests.gates.tree import FOLDERS, ROOT, files, pages, shown
@@ -14,6 +15,7 @@ _LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)")
 _NAMED = re.compile(rf"`((?:{'|'.join(map(re.escape, FOLDERS))})/[\w./*-]+)`")
 
 
+@cache
 def texts() -> dict[str, str]:
     """Return every text file of the repository by its name."""
     top = [path for path in ROOT.iterdir() if path.suffix in {".md", ".toml"} or path.name == ".gitignore"]
@@ -30,6 +32,7 @@ def naming(pattern: re.Pattern[str]) -> list[str]:
     return [
         f"{name}:{number}"
         for name, text in texts().items()
+        if pattern.search(text)
         for number, line in enumerate(text.splitlines(), 1)
         if pattern.search(line)
     ]

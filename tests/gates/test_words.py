@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.gates.tree import ROOT, files
+from tests.gates.tree import ROOT, files, nodes, source
 
 HABITS = {
     "headless": re.compile(r"\A(?:What|Which|Who|Whom|Whose|Whether|How|Where)\b(?![^.\n]*\?)"),
@@ -32,17 +32,28 @@ LEFT = {"adapter": 1}
 LEFT_IN_DOCS = 2
 """The same for all pages together, the changelog excepted."""
 _CODE = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
+_BEHIND_A_HASH = re.compile(r"#(?=(.*))")
 
 
 def passages(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the docstrings and comments of a module with the lines on which they begin."""
-    source = path.read_text(encoding="utf-8")
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(path):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+    # Taking a module apart into tokens takes long, so it is done only where something behind a `#` has a habit.
+    if any(_has_habit(tail) for tail in _BEHIND_A_HASH.findall(source(path))):
+        yield from _comments(path)
+
+
+def _comments(path: Path) -> Iterator[tuple[int, str]]:
+    for token in tokenize.generate_tokens(io.StringIO(source(path)).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string.lstrip("# ")
+
+
+def _has_habit(text: str) -> bool:
+    text = text.lstrip("# ")
+    return any(pattern.search(text) for pattern in HABITS.values())
 
 
 def found_in(path: Path) -> list[tuple[int, str, str]]:

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -9,15 +10,16 @@ FOLDERS = (".ci", "benchmarks", "docs", "examples", "fixtures", "packages", "req
 _MADE = frozenset({"__pycache__", ".pytest_cache"})
 
 
-def files(*folders: str, suffix: str = "") -> list[Path]:
+@cache
+def files(*folders: str, suffix: str = "") -> tuple[Path, ...]:
     """Return the files beneath `folders` that end in `suffix`, in a stable order; what tools make is left out."""
     found = (path for folder in folders for path in (ROOT / folder).rglob(f"*{suffix}"))
-    return sorted(path for path in found if path.is_file() and _MADE.isdisjoint(path.parts))
+    return tuple(sorted(path for path in found if path.is_file() and _MADE.isdisjoint(path.parts)))
 
 
 def pages() -> list[Path]:
     """Return every page that people read: at the top, and in `docs`."""
-    return sorted(ROOT.glob("*.md")) + files("docs", suffix=".md")
+    return [*sorted(ROOT.glob("*.md")), *files("docs", suffix=".md")]
 
 
 def package_inits() -> Iterator[tuple[str, Path]]:
@@ -27,9 +29,22 @@ def package_inits() -> Iterator[tuple[str, Path]]:
         yield ".".join(inside), path
 
 
+@cache
+def source(path: Path) -> str:
+    """Return the text of the file at `path`, which is read once for all gates."""
+    return path.read_text(encoding="utf-8")
+
+
+@cache
 def parse(path: Path) -> ast.Module:
-    """Return the syntax tree of the module at `path`."""
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    """Return the syntax tree of the module at `path`, which is parsed once for all gates."""
+    return ast.parse(source(path), filename=str(path))
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Return every node of the module at `path`."""
+    return tuple(ast.walk(parse(path)))
 
 
 def shown(path: Path) -> str:
