@@ -1,6 +1,7 @@
 """The demonstration shows what is true of the store it writes."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -58,14 +59,41 @@ def test_the_sentence_that_answers_is_shown_whole(elytron: CommandLine, monkeypa
         assert answer.casefold() in shown.casefold()
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [((), ()), (("--space", "ada", "--agent", "Bo O'Neil"), ("--store", "my  demo.db"))]
+)
+def test_every_line_that_it_proposes_runs_as_it_is_printed(
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("ELYTRON_CHAT", "trip")
+    proposed = elytron(*before, "demo", *after).stdout.partition("Try:\n")[2].splitlines()
+    assert len(proposed) == 4
+    for proposal in proposed:
+        program, *arguments = shlex.split(proposal)
+        assert program == "elytron"
+        report = elytron.json(*arguments)
+        assert report.get("hits") or report.get("selected_ids") or report["documents"]["turns"] == 486
+
+
 def test_examples_are_called_as_the_demonstration_was(tmp_path: Path) -> None:
-    assert called_as("elytron", environment={"UV_RUN_RECURSION_DEPTH": "1"}) == "uv run elytron"
-    program = tmp_path / "bin dir" / "elytron"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh")
-    program.chmod(0o755)
-    assert called_as(str(program), environment={"PATH": str(program.parent)}) == "elytron"
-    other = tmp_path / "other" / "elytron"
-    assert called_as(str(program), environment={"PATH": str(tmp_path)}) == f"'{program}'"
-    assert called_as("embedding_host", environment={"PATH": str(tmp_path)}) == "elytron"
-    assert called_as(str(other), environment={"PATH": str(program.parent)}) == str(other)
+    def called(program: Path | str, **environment: str) -> str:
+        return called_as(str(program), environment=environment, folder=tmp_path / "project" / "docs")
+
+    def installed(folder: Path) -> Path:
+        folder.mkdir(parents=True)
+        (folder / "elytron").write_text("#!/bin/sh")
+        (folder / "elytron").chmod(0o755)
+        return folder / "elytron"
+
+    program, other = installed(tmp_path / "bin dir"), tmp_path / "other" / "elytron"
+    assert called(program, PATH=str(program.parent)) == "elytron"
+    assert called(program, PATH=str(tmp_path)) == f"'{program}'"
+    assert called("embedding_host", PATH=str(tmp_path)) == "elytron"
+    assert called(other, PATH=str(program.parent)) == str(other)
+    # uv has its environment on the path, which the shell that started it does not.
+    by_uv = {"UV": "/bin/uv", "UV_RUN_RECURSION_DEPTH": "1"}
+    of_project = installed(tmp_path / "project" / ".venv" / "bin")
+    (tmp_path / "project" / "pyproject.toml").touch()
+    assert called(of_project, **by_uv, PATH=str(of_project.parent)) == "uv run elytron"
+    assert called(program, **by_uv, PATH=str(program.parent)) == f"'{program}'"
+    assert called(of_project, UV="/bin/uv", PATH=str(of_project.parent)) == str(of_project)

@@ -18,7 +18,7 @@ from elytron_adapter.failures import EXIT_INTERRUPTED, FAILURES
 from elytron_cli.exit_codes import exit_code
 from elytron_cli.refusal import Refused
 from elytron_cli.terminal.output import Output, json_text, line, safe
-from elytron_cli.terminal.progress import Bar, UnaskedBar, Unit
+from elytron_cli.terminal.progress import Bar, Unit
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.control import HistoryEvent, HistoryItem
 from elytron_core.errors import NotFound
@@ -187,7 +187,7 @@ def test_a_bar_that_nobody_asked_for_comes_with_its_work(monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
-    with UnaskedBar("indexing", unit="entries", shown=True) as bar:
+    with Bar("indexing", unit="entries", shown=True, unasked=True) as bar:
         assert terminal.getvalue() == ""
         for done in range(0, 3_001, 1_000):
             bar.at(done, 3_000)

@@ -72,8 +72,9 @@ OPTIONS = (
     "channel",
     "chat",
 )
-"""Settings that an option, the environment or the file gives; secrets come from the environment alone."""
-
+"""Settings that an option, the environment or the file gives."""
+SECRETS = ("keys", "embedder_key", "model_key", "gateway_secret")
+"""Settings that the environment alone gives."""
 
 ALSO_READ = {"agent_skill_dirs": "BM_AGENT_SKILL_DIRS"}
 """Variables of other names that mean the same, and count where ours is not set."""
@@ -93,34 +94,36 @@ def resolve(options: Mapping[str, str], /, *, environment: Mapping[str, str], fo
             found[name] = Setting(environment[other], other)
         elif name in file:
             found[name] = Setting(file[name], FILE)
-    keys = environment.get("ELYTRON_KEYS")
-    if keys and "key_file" not in found:
-        found["keys"] = Setting(keys, "ELYTRON_KEYS", secret=True)
-    embedder_key = environment.get("ELYTRON_EMBEDDER_KEY")
-    if embedder_key:
-        found["embedder_key"] = Setting(embedder_key, "ELYTRON_EMBEDDER_KEY", secret=True)
-    model_key = environment.get("ELYTRON_MODEL_KEY")
-    if model_key:
-        found["model_key"] = Setting(model_key, "ELYTRON_MODEL_KEY", secret=True)
-    gateway_secret = environment.get("ELYTRON_GATEWAY_SECRET")
-    if gateway_secret:
-        if len(gateway_secret) < GATEWAY_SECRET_CHARS:
-            problem = f"is shorter than {GATEWAY_SECRET_CHARS} characters: every user's key is made from it"
-            raise InvalidInput(field="ELYTRON_GATEWAY_SECRET", problem=problem)
-        found["gateway_secret"] = Setting(gateway_secret, "ELYTRON_GATEWAY_SECRET", secret=True)
+    for name in SECRETS:
+        variable = f"ELYTRON_{name.upper()}"
+        if environment.get(variable):
+            found[name] = Setting(environment[variable], variable, secret=True)
+    if "key_file" in found:
+        found.pop("keys", None)
+    secret = found.get("gateway_secret")
+    if secret is not None and len(secret.value) < GATEWAY_SECRET_CHARS:
+        problem = f"is shorter than {GATEWAY_SECRET_CHARS} characters: every user's key is made from it"
+        raise InvalidInput(field=secret.origin, problem=problem)
     found.setdefault("space", Setting(DEFAULT_SPACE, "default"))
     if "store" not in found:
         found["store"] = Setting(str(default_store()), "default")
     return Settings(**found)
 
 
-def called_as(program: str, /, *, environment: Mapping[str, str]) -> str:
-    """Return the command that starts this program again: with uv if uv runs it, by its name if the path finds it."""
-    if "UV_RUN_RECURSION_DEPTH" in environment:
-        return "uv run elytron"
+def called_as(program: str, /, *, environment: Mapping[str, str], folder: Path) -> str:
+    """Return what starts this program again from `folder`: uv, its name if the path finds it, else its own path.
+
+    uv puts its environment on the path of what it starts, and the caller's shell does not have it there.
+    """
+    if Path(program).stem != "elytron":
+        return "elytron"
+    if "UV" in environment:
+        project = next((at for at in (folder, *folder.parents) if (at / "pyproject.toml").is_file()), folder)
+        is_ours = "UV_RUN_RECURSION_DEPTH" in environment and Path(program).is_relative_to(project / ".venv")
+        return "uv run elytron" if is_ours else shlex.quote(program)
     found = which("elytron", path=environment.get("PATH"))
     is_named = found is not None and Path(found).resolve() == Path(program).resolve()
-    return "elytron" if is_named or Path(program).stem != "elytron" else shlex.quote(program)
+    return "elytron" if is_named else shlex.quote(program)
 
 
 def default_store() -> Path:

@@ -4,16 +4,26 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
 
+from elytron.registry import by_request
 from elytron_cli.config import Settings, resolve
 from elytron_cli.input.options import as_json, told
-from elytron_cli.session import Session, opened
+from elytron_cli.input.values import valid
+from elytron_cli.session import Session, opened, scope_fields
 from elytron_cli.terminal.output import Output
-from elytron_cli.terminal.progress import UnaskedBar
+from elytron_cli.terminal.progress import Bar
 from elytron_core.ids import SYSTEM_SPACE
+from elytron_core.model import Request, Value
+from elytron_core.scope import Scope
 from elytron_store import WhenMissing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+ReportT = TypeVar("ReportT", bound=Value)
 
 SPACES_NAMED = 5
 
@@ -42,7 +52,7 @@ def run(
     found, out = settings(), output()
 
     async def whole() -> int | None:
-        with UnaskedBar("indexing", unit="entries", shown=not out.is_json) as bar:
+        with Bar("indexing", unit="entries", shown=not out.is_json, unasked=True) as bar:
             async with opened(found, when_missing=when_missing, progress=bar.at) as session:
                 session.runtime.context.entries.add("cli")
                 hint = await _other_spaces(session) if hints and when_missing is WhenMissing.REFUSE else None
@@ -52,6 +62,35 @@ def run(
                 return code
 
     return asyncio.run(whole())
+
+
+def answer(
+    request: Request,
+    show: Callable[["Console", ReportT], None],
+    /,
+    *,
+    code: Callable[[ReportT], int | None] | None = None,
+    when_missing: WhenMissing = WhenMissing.REFUSE,
+    hints: bool = True,
+) -> int | None:
+    """Perform `request` and print its report, which `show` does at a terminal; return the exit code it has by `code`.
+
+    Raises StoreMissing.
+    """
+    kind = cast("type[ReportT]", by_request(request).report)
+
+    async def work(session: Session, out: Output) -> int | None:
+        report = await session.call(request, kind)
+        out.report(report, show)
+        return code(report) if code is not None else None
+
+    return run(work, when_missing=when_missing, hints=hints)
+
+
+def scope_of(conversation: str | None, /) -> Scope:
+    """Return the scope of this run, in the conversation that is named."""
+    named = {"conversation": conversation, "chat": None} if conversation is not None else {}
+    return valid(Scope, **(scope_fields(settings()) | named))
 
 
 def storing(*, dry_run: bool) -> WhenMissing:

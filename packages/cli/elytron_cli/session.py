@@ -101,9 +101,7 @@ async def opened(
     """
     if when_missing is WhenMissing.MAKE and settings.store.value == str(default_store()):
         _make_folder(default_store().parent)
-    places = {"agent": settings.agent, "channel": settings.channel, "chat": settings.chat}
-    named = {name: setting.value for name, setting in places.items() if setting is not None}
-    scope: Scope = valid(Scope, space=settings.space.value, **named)
+    scope: Scope = valid(Scope, **scope_fields(settings))
     skill_dirs = skill_dirs_of(settings)
     usual = embedder_of(settings)
     client = model_of(settings)
@@ -126,6 +124,12 @@ async def opened(
     finally:
         if client is not None:
             await client.close()
+
+
+def scope_fields(settings: Settings, /) -> dict[str, str | None]:
+    """Return the fields of the scope that the settings name."""
+    places = {"space": settings.space, "agent": settings.agent, "channel": settings.channel, "chat": settings.chat}
+    return {name: setting.value for name, setting in places.items() if setting is not None}
 
 
 def embedder_of(settings: Settings, /) -> Embedder | None:

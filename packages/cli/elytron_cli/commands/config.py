@@ -2,7 +2,7 @@
 
 import click
 
-from elytron_cli.input.options import Command, Group, common
+from elytron_cli.input.options import Group, common
 from elytron_cli.runner import output, settings
 from elytron_cli.tables import common as tables_common
 from elytron_core.model import Value
@@ -27,7 +27,7 @@ def config() -> None:
     """See the command's settings."""
 
 
-@config.command("show", cls=Command)
+@config.command("show")
 @click.option("--origin/--no-origin", "with_origin", default=True, show_default=True, help="Say what told each.")
 @common
 def show(*, with_origin: bool) -> None:
@@ -40,4 +40,4 @@ def show(*, with_origin: bool) -> None:
         for name, item in settings().told().items()
     }
     rows = [(name, f"{item.value}  ({item.origin})" if with_origin else item.value) for name, item in found.items()]
-    output().report(ConfigReport(settings=found), lambda console: tables_common.pairs(console, rows))
+    output().report(ConfigReport(settings=found), lambda console, _: tables_common.pairs(console, rows))

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shlex
 import statistics
 import sys
 import time
@@ -16,11 +17,11 @@ from pydantic import SerializeAsAny, TypeAdapter, ValidationError
 
 from elytron.flows.transcript_import import TranscriptImportReport, import_transcript
 from elytron_cli.config import Setting, Settings, called_as
-from elytron_cli.input.options import Command, Group, as_json, common, told
+from elytron_cli.input.options import Group, as_json, common, told
 from elytron_cli.runner import settings
 from elytron_cli.session import Session, opened
 from elytron_cli.tables import common as tables_common
-from elytron_cli.terminal.output import Output, console, line
+from elytron_cli.terminal.output import Output, safe
 from elytron_cli.terminal.progress import Bar
 from elytron_core.contracts.conversation.projection import MemoryProjectionReport, MemoryProjectionRequest
 from elytron_core.contracts.knowledge.recall import MemoryRecallReport, MemoryRecallRequest, RecallHit
@@ -88,7 +89,10 @@ def demo() -> None:
     # A first look is for people: JSON comes only with --json, also through a pipe.
     out = Output(as_json(context) or False)
     report = asyncio.run(_run(found, out))
-    out.report(report, lambda _: _show(console(), report))
+    given = {name: value for name, value in told(context).items() if name != "store"}
+    options = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
+    again = f"{_called()} {shlex.join(['--store', found.store.value, *options])}"
+    out.report(report, lambda console, _: _show(console, report, again))
 
 
 def folder() -> Path:
@@ -141,7 +145,11 @@ async def _ask(session: Session, question: Question, lines: Sequence[str], times
     return Answered(question=question.question, answer=question.answer, hits=report.hits, evidence_at=places)
 
 
-def _show(out: "Console", report: DemoReport) -> None:
+def _called() -> str:
+    return called_as(sys.argv[0], environment=os.environ, folder=Path.cwd())
+
+
+def _show(out: "Console", report: DemoReport, again: str) -> None:
     for number, answered in enumerate(report.answered, start=1):
         out.print(f"{number}. {answered.question}", style="bold", soft_wrap=True)
         shown = max(SHOWN_HITS, *answered.evidence_at[:1], 0)
@@ -151,7 +159,6 @@ def _show(out: "Console", report: DemoReport) -> None:
     out.print("What a model would be shown for the first question:", style="bold")
     tables_common.projected(out, report.projection)
     out.print(_figures(report), style="bold", soft_wrap=True)
-    called = called_as(sys.argv[0], environment=os.environ)
     out.print(f"\nThe memory is in {report.store}. Try:", soft_wrap=True)
     for example in (
         'recall "what happened to the cello?" --explain',
@@ -159,7 +166,7 @@ def _show(out: "Console", report: DemoReport) -> None:
         'project "plans for the swim" --max-chars 800',
         "inspect --check",
     ):
-        out.print(f"  {called} --store {line(report.store)} {example}", soft_wrap=True)
+        out.print(f"  {safe(again)} {example}", soft_wrap=True)
 
 
 def _figures(report: DemoReport) -> str:
@@ -184,7 +191,7 @@ class ProxyDemoReport(Value):
     calls: tuple[SerializeAsAny[Value], ...]
 
 
-@demo.command("proxy", cls=Command)
+@demo.command("proxy")
 @common
 def demo_proxy() -> None:
     """Hold two conversations through the proxy, with a scripted model and no key.
@@ -196,7 +203,7 @@ def demo_proxy() -> None:
         report = asyncio.run(_proxied())
     except ImportError as error:
         raise MissingExtra(extra="proxy", purpose="the memory proxy") from error
-    out.report(report, lambda console: _show_calls(console, report))
+    out.report(report, _show_calls)
 
 
 async def _proxied() -> ProxyDemoReport:
@@ -215,4 +222,5 @@ def _show_calls(console: "Console", report: ProxyDemoReport) -> None:
         for shown in str(told["placed"]).splitlines():
             console.print(f"  memory: {shown}", markup=False, style="dim", soft_wrap=True)
         console.print(f"  model:  {told['answered']}", markup=False, soft_wrap=True)
-    console.print("\nYour own clients and models: elytron proxy --upstream http://127.0.0.1:11434", soft_wrap=True)
+    called = f"{_called()} proxy --upstream http://127.0.0.1:11434"
+    console.print(f"\nYour own clients and models: {called}", soft_wrap=True)

@@ -68,7 +68,7 @@ def doctor() -> int | None:
     )
     rows = [(name, f"{item.value}  ({item.origin})") for name, item in report.config.items()]
     rows += [*report.versions.items(), ("sqlite", _sqlite_line(report.sqlite)), ("store is", _store_line(report.store))]
-    output().report(report, lambda console: tables_common.pairs(console, rows))
+    output().report(report, lambda console, _: tables_common.pairs(console, rows))
     match report.store.state:
         case "refused":
             return failure(report.store.error_key or "").exit

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from elytron_cli.input.options import Command, Group, asking, common
+from elytron.embedding.model_files import KeptModel, kept_models, models_folder, remove_model
+from elytron_cli.input.options import Group, asking, common
 from elytron_cli.runner import output, run, settings
 from elytron_cli.session import Session, opened
 from elytron_cli.terminal.confirmation import confirm
@@ -24,21 +25,10 @@ from elytron_core.model import Value
 TEXTS_AT_ONCE = 256
 
 
-class AddedModel(Value):
-    """A model that was put onto this machine."""
-
-    name: str
-    model: str
-    folder: str
-    dimensions: int
-    size_bytes: int
-    licence: str
-
-
 class KeptModels(Value):
     """The models on this machine."""
 
-    models: tuple[AddedModel, ...]
+    models: tuple[KeptModel, ...]
 
 
 @click.group("model", cls=Group)
@@ -47,7 +37,7 @@ def model() -> None:
     """Add, list, remove and switch the models that compare meanings. Only `add` downloads, after asking."""
 
 
-@model.command("add", cls=Command)
+@model.command("add")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @click.option(
@@ -61,10 +51,9 @@ def add(*, name: str, yes: bool, source: Path | None) -> None:
     """
     from elytron.embedding.conversion import require_tools
     from elytron.embedding.installation import KNOWN, add_model, add_model2vec, known_model
-    from elytron.embedding.model_files import models_folder
 
     if name not in KNOWN and source is not None and source.is_dir():
-        _added(AddedModel.model_validate(add_model2vec(name, source).model_dump()))
+        _added(add_model2vec(name, source))
         return
     known = known_model(name)
     require_tools()
@@ -78,50 +67,41 @@ def add(*, name: str, yes: bool, source: Path | None) -> None:
             raise InvalidInput(field="--yes", problem=f"is missing: say that you want it. {told}")
         click.echo(told, err=True)
         confirm("Do it?", yes=False)
-    kept = add_model(known, source=source, say=lambda doing: click.echo(doing, err=True))
-    _added(AddedModel.model_validate(kept.model_dump()))
+    _added(add_model(known, source=source, say=lambda doing: click.echo(doing, err=True)))
 
 
-def _added(report: AddedModel) -> None:
+def _added(report: KeptModel) -> None:
     hint = f"use it with --embedder {report.name}, ELYTRON_EMBEDDER, or `embedder` in elytron.toml"
     output().report(
-        report, lambda console: console.print(f"added {report.name} ({report.model}); {hint}", soft_wrap=True)
+        report, lambda console, _: console.print(f"added {report.name} ({report.model}); {hint}", soft_wrap=True)
     )
 
 
-@model.command("list", cls=Command)
+@model.command("list")
 @common
 def list_models() -> None:
     """List the models on this machine."""
-    from elytron.embedding.model_files import kept_models
-
-    found = KeptModels(models=tuple(AddedModel.model_validate(kept.model_dump()) for kept in kept_models()))
-
-    def lines() -> list[str]:
-        if not found.models:
-            return ["no model is here; `elytron model add minilm` gets one"]
-        return [
-            f"{one.name}  {one.model}  {one.dimensions} dimensions  {one.size_bytes / 1e6:.0f} MB  {one.folder}"
-            for one in found.models
-        ]
-
-    output().report(found, lambda console: console.print("\n".join(lines()), soft_wrap=True))
+    found = KeptModels(models=tuple(kept_models()))
+    lines = [
+        f"{one.name}  {one.model}  {one.dimensions} dimensions  {one.size_bytes / 1e6:.0f} MB  {one.folder}"
+        for one in found.models
+    ]
+    told = "\n".join(lines) or "no model is here; `elytron model add minilm` gets one"
+    output().report(found, lambda console, _: console.print(told, soft_wrap=True))
 
 
-@model.command("remove", cls=Command)
+@model.command("remove")
 @click.argument("name")
 @asking
 @common
 def remove(*, name: str, yes: bool) -> None:
     """Remove the model NAME from this machine. Vectors that it made stay in their stores."""
-    from elytron.embedding.model_files import remove_model
-
     confirm(f"Remove the model {name!r} from this machine?", yes=yes)
-    report = AddedModel.model_validate(remove_model(name).model_dump())
-    output().report(report, lambda console: console.print(f"removed {report.name}"))
+    report = remove_model(name)
+    output().report(report, lambda console, _: console.print(f"removed {report.name}"))
 
 
-@model.command("embed", cls=Command)
+@model.command("embed")
 @common
 def embed() -> int | None:
     """Make vectors of everything in the space that has none, by the embedder of the settings."""
@@ -132,7 +112,7 @@ def embed() -> int | None:
     return run(work)
 
 
-@model.command("switch", cls=Command)
+@model.command("switch")
 @click.argument("name")
 @common
 def switch(*, name: str) -> int | None:
@@ -173,5 +153,5 @@ async def _whole(session: Session, request: MemoryEmbedRequest | ModelSwitchRequ
 def _show(out: Output, report: MemoryEmbedReport) -> int | None:
     told = f"{report.outcome.value}: {report.embedded} embedded, {report.remaining} remaining"
     tail = f", recall compares {report.compared}" if report.compared is not None else ""
-    out.report(report, lambda console: console.print(told + tail + (f" ({report.reason})" if report.reason else "")))
+    out.report(report, lambda console, _: console.print(told + tail + (f" ({report.reason})" if report.reason else "")))
     return None if report.outcome in {EmbeddingOutcome.COMPLETE, EmbeddingOutcome.EMPTY_SPACE} else 1

@@ -9,9 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
+import click
+
 from elytron_adapter.codec import decode_as
 from elytron_core import limits
-from elytron_core.errors import InvalidInput, UnreadableFile
+from elytron_core.errors import InvalidInput, PayloadTooLarge, UnreadableFile
 from elytron_core.model import Value
 
 ValueT = TypeVar("ValueT", bound=Value)
@@ -36,6 +38,24 @@ def as_file(path: Path, /) -> Generator[Path]:
         except OSError as error:
             raise UnreadableFile(name=str(path), problem=f"cannot be taken in: {error.strerror}") from error
         yield copy
+
+
+def standard_input(limit: int, /) -> bytes:
+    """Return all of standard input. Raises PayloadTooLarge for more than `limit` bytes."""
+    data = sys.stdin.buffer.read(limit + 1)
+    if len(data) > limit:
+        raise PayloadTooLarge(limit=limit, what="standard input", way_out="give it in parts")
+    return data
+
+
+def spoken(given: str, /) -> str:
+    """Return the text of a message: `given`, or for "-" that of standard input. Raises PayloadTooLarge."""
+    if given != "-":
+        return given
+    try:
+        return standard_input(limits.MESSAGE_CHARS * 4).decode("utf-8").strip()
+    except UnicodeDecodeError:
+        raise click.UsageError("standard input is not UTF-8") from None
 
 
 def read_file(path: Path, /, *, limit: int = limits.JSON_BYTES) -> str:

@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 
 import click
 
+from elytron_cli.input.options import OneOf, dated
 from elytron_cli.input.values import valid
-from elytron_core.clock import instant
+from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import RecallFilters
 from elytron_core.planes.evidence import Trust
 
@@ -17,12 +18,10 @@ _FILTERS = (
     click.option("--speaker", "speakers", multiple=True, metavar="NAME", help="Only what NAME said; may be repeated."),
     click.option("--conversation", "conversations", multiple=True, metavar="NAME", help="Only in that conversation."),
     click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only what has one of the tags."),
-    click.option("--since", metavar="WHEN", help="Not before WHEN: a date or time in ISO 8601, UTC."),
-    click.option("--until", metavar="WHEN", help="Before WHEN."),
+    dated("--since", "Not before WHEN: a date or time in ISO 8601, UTC."),
+    dated("--until", "Before WHEN."),
     click.option(
-        "--trust",
-        type=click.Choice([trust.value for trust in Trust]),
-        help="Only what may be relied on so far at least, by where it came from.",
+        "--trust", type=OneOf(Trust), help="Only what may be relied on so far at least, by where it came from."
     ),
 )
 
@@ -36,9 +35,9 @@ def filtered(body: Callable[..., ResultT]) -> Callable[..., ResultT]:
         speakers: tuple[str, ...],
         conversations: tuple[str, ...],
         tags: tuple[str, ...],
-        since: str | None,
-        until: str | None,
-        trust: str | None,
+        since: Instant | None,
+        until: Instant | None,
+        trust: Trust | None,
         **more: Any,
     ) -> ResultT:
         filters = valid(
@@ -46,8 +45,8 @@ def filtered(body: Callable[..., ResultT]) -> Callable[..., ResultT]:
             speakers=speakers,
             conversations=conversations,
             tags_any=tags,
-            since=instant(since, field="--since") if since is not None else None,
-            until=instant(until, field="--until") if until is not None else None,
+            since=since,
+            until=until,
             trust=trust,
         )
         return body(filters=filters, **more)

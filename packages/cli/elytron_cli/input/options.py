@@ -1,6 +1,7 @@
 """Options that every command takes, before or after its name; and those that several share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
 from typing import Any, TypeVar
 
 import click
@@ -9,8 +10,10 @@ from elytron_cli.config import OPTIONS as SETTINGS
 from elytron_cli.terminal.command_page import page_of
 from elytron_cli.terminal.help_page import ALIASES, FLAGS, OPTIONS
 from elytron_core import limits
+from elytron_core.clock import Instant, instant
 
 Body = TypeVar("Body", bound=Callable[..., Any])
+Word = TypeVar("Word", bound=StrEnum)
 
 _META = "elytron."
 
@@ -36,6 +39,8 @@ class Command(click.Command):
 
 class Group(click.Group):
     """Subcommands whose help is a page too."""
+
+    command_class = Command
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """Show the page."""
@@ -89,6 +94,53 @@ def json_choice(arguments: Sequence[str], /) -> bool | None:
 def limited(told: str, /, *, most: int = limits.PAGE_MAX, usual: int = 100) -> Callable[[Body], Body]:
     """Give a command `--limit`, from 1 to `most`."""
     return click.option("--limit", type=click.IntRange(1, most), default=usual, show_default=True, help=told)
+
+
+class OneOf(click.Choice[Word]):
+    """A word of a closed set."""
+
+    def __init__(self, words: Iterable[Word], /) -> None:
+        super().__init__(words)
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:  # noqa: ARG002 - click's signature
+        """Return the word as it is typed."""
+        return str(choice)
+
+
+def choosing(name: str, usual: StrEnum, told: str, /) -> Callable[[Body], Body]:
+    """Give a command an option for one of the words of which `usual` is the default."""
+    return click.option(name, type=OneOf(type(usual)), default=usual.value, show_default=True, help=told)
+
+
+def dated(name: str, told: str, /) -> Callable[[Body], Body]:
+    """Give a command an option for a time in ISO 8601."""
+    return click.option(name, metavar="WHEN", callback=_instant, help=told)
+
+
+def _instant(_context: click.Context, parameter: click.Parameter, value: str | None) -> Instant | None:
+    return instant(value, field=parameter.opts[0]) if value is not None else None
+
+
+def dry(told: str = "Only say what would be done.", /) -> Callable[[Body], Body]:
+    """Give a command that changes something `--dry-run`."""
+    return click.option("--dry-run", is_flag=True, help=told)
+
+
+def reasoned(told: str = "Why; it is kept in the history.", /) -> Callable[[Body], Body]:
+    """Give a command `--reason`."""
+    return click.option("--reason", default="", metavar="TEXT", help=told)
+
+
+def sized(usual: int, told: str, /) -> Callable[[Body], Body]:
+    """Give a command that makes a block `--max-chars`."""
+    most = click.IntRange(0, limits.PROJECTION_CHARS_MAX)
+    return click.option("--max-chars", "--max-len", "max_chars", type=most, default=usual, show_default=True, help=told)
+
+
+def paged(told: str, /) -> Callable[[Body], Body]:
+    """Give a command that lists pages `--limit` and `--cursor`."""
+    cursor = click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
+    return lambda body: limited(told)(cursor(body))
 
 
 def overwriting(body: Body) -> Body:

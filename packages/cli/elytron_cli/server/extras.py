@@ -1,6 +1,6 @@
 """Surfaces of a server beside the operations: the gateway, MCP, A2A, and the store on request."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,14 +28,14 @@ class Wanted:
     share_store: bool = False
     upstream: str | None = None
     llm: "ProxySettings | None" = None
-    hosts: frozenset[str] = frozenset()
+    hosts: Collection[str] = ()
     folders: tuple[Path, ...] = ()
     secret: str | None = field(default=None, repr=False)
     types: tuple[str, ...] = ()
     upload_bytes: int | None = None
     quota_messages: int | None = None
     quota_bytes: int | None = None
-    tools: frozenset[ToolSet] = DEFAULT_SETS
+    tools: Collection[ToolSet] = DEFAULT_SETS
     mcp_private: bool = False
     """True if callers over MCP may ask for private memories."""
     public_url: str | None = None
@@ -76,7 +76,7 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
             stack.push_async_callback(there.close)
         options = GatewayOptions(
             secret=wanted.secret.encode() if wanted.secret is not None else None,
-            allowed=Allowed(wanted.hosts, wanted.folders),
+            allowed=Allowed(frozenset(wanted.hosts), wanted.folders),
             resource_bytes=wanted.upload_bytes or gateway_limits.RESOURCE_BYTES,
             resource_types=_types(wanted.types, readable_types(reads_media=there is not None and there.reads_media)),
             quota=Quota(messages=wanted.quota_messages, resource_bytes=wanted.quota_bytes),
@@ -125,7 +125,7 @@ class _Spoken:
 
 def _spoken(wanted: Wanted) -> tuple[_Spoken, ...]:
     mcp = (
-        (_Spoken("mcp", "mcp_server", mcp_surfaces(wanted.tools, is_private=wanted.mcp_private)),)
+        (_Spoken("mcp", "mcp_server", mcp_surfaces(frozenset(wanted.tools), is_private=wanted.mcp_private)),)
         if speaks_mcp()
         else ()
     )

@@ -1,12 +1,13 @@
 """Reports as people read them at a terminal. Stored text is printed as text: no markup, nothing that steers."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from elytron_cli.terminal.output import line, safe
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.admin.inspection import JournalAccount, MemoryInspectionReport, MemoryReplayReport
 from elytron_core.contracts.conversation.projection import MemoryProjectionReport, MissReason
+from elytron_core.contracts.conversation.write import MemoryWriteReport
 from elytron_core.contracts.knowledge.control import MemoryControlReport, MemoryHistoryReport, MemoryListReport
 from elytron_core.contracts.knowledge.recall import RecallHit
 from elytron_core.planes.evidence import Trust
@@ -14,7 +15,7 @@ from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabili
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
+    from rich.text import Text
 
 BAR_CELLS = 24
 _WIDE = 120
@@ -40,16 +41,16 @@ def bar(share: float, /, *, cells: int = BAR_CELLS) -> str:
 
 def hits(console: "Console", found: Sequence[RecallHit], /) -> None:
     """Show memories best first, with date, speaker, score, text and id."""
-    rows = [((when(hit.at), line(_who(hit)), f"{hit.score:.3f}", line(hit.text)), hit.id) for hit in found]
-    console.print(known_by_id(console, ("date", "who", "score", "text"), rows, numbers=("score",)))
+    rows = [((when(hit.at), _who(hit), f"{hit.score:.3f}", hit.text), hit.id) for hit in found]
+    known_by_id(console, ("date", "who", "score", "text"), rows, numbers=("score",))
 
 
 def marked_hits(console: "Console", found: Sequence[RecallHit], marks: Sequence[str], /) -> None:
     """Show memories best first, a mark before each, with date, speaker, score and text."""
-    table = new_table("", "date", "who", "score", "text", numbers=("score",))
-    for mark, hit in zip(marks, found, strict=True):
-        table.add_row(mark, when(hit.at), line(_who(hit)), f"{hit.score:.3f}", line(hit.text))
-    console.print(table)
+    rows = (
+        (mark, when(hit.at), _who(hit), f"{hit.score:.3f}", hit.text) for mark, hit in zip(marks, found, strict=True)
+    )
+    table(console, ("", "date", "who", "score", "text"), rows, numbers=("score",))
 
 
 def projected(console: "Console", report: MemoryProjectionReport, /) -> None:
@@ -62,21 +63,18 @@ def projected(console: "Console", report: MemoryProjectionReport, /) -> None:
 
 def budget(console: "Console", report: MemoryProjectionReport, /) -> None:
     """Show a bar for the whole block and one for each part of it."""
-    table = new_table("part", "characters", "", "shown", "left out", numbers=("characters", "shown", "left out"))
     used = len(report.system_memory_block)
-    table.add_row("block", f"{used}/{report.budget}", bar(used / report.budget if report.budget else 0.0), "", "")
-    for section in report.sections:
-        share = section.chars / section.budget if section.budget else 0.0
-        counts = str(len(section.included)), str(len(section.dropped))
-        table.add_row(section.name.value, f"{section.chars}/{section.budget}", bar(share), *counts)
-    console.print(table)
+    parts = [("block", used, report.budget, "", "")]
+    parts += [(part.name, part.chars, part.budget, len(part.included), len(part.dropped)) for part in report.sections]
+    rows = ((name, f"{used}/{room}", bar(used / room if room else 0.0), *counts) for name, used, room, *counts in parts)
+    columns = ("part", "characters", "", "shown", "left out")
+    table(console, columns, rows, numbers=("characters", "shown", "left out"))
 
 
 def listed(console: "Console", report: MemoryListReport, /) -> None:
     """Show a page of memories by id."""
-    rows = [((when(hit.at), line(_who(hit)), line(hit.text)), hit.id) for hit in report.items]
-    table = known_by_id(console, ("date", "who", "text"), rows)
-    console.print(table if rows else "nothing of this kind is stored")
+    rows = [((when(hit.at), _who(hit), hit.text), hit.id) for hit in report.items]
+    known_by_id(console, ("date", "who", "text"), rows, none="nothing of this kind is stored")
     more(console, report.next_cursor)
 
 
@@ -84,26 +82,27 @@ def memory(console: "Console", hit: RecallHit, /) -> None:
     """Show one memory, whole."""
     place = "/".join(part for part in (hit.channel, hit.conversation) if part is not None)
     head = {"id": hit.id, "date": when(hit.at), "who": _who(hit), "in": place, "plane": hit.plane.value}
-    _pairs(console, head | {"tags": ", ".join(hit.tags)})
+    pairs(console, (head | {"tags": ", ".join(hit.tags)}).items())
     console.print()
     console.print(safe(hit.text), soft_wrap=True)
 
 
 def history(console: "Console", report: MemoryHistoryReport, /) -> None:
     """Show what happened to a memory, oldest first."""
-    table = new_table("date", "event", "id", "text", "reason")
-    for item in report.items:
-        table.add_row(when(item.at), item.event.value, item.id, line(item.text or ""), line(item.reason))
-    console.print(table)
+    rows = ((when(item.at), item.event, item.id, item.text, item.reason) for item in report.items)
+    table(console, ("date", "event", "id", "text", "reason"), rows)
+
+
+def written(console: "Console", report: MemoryWriteReport, /) -> None:
+    """Show what became of each part of a write."""
+    for one in report.decisions:
+        why = f"  {line(one.reason)}" if one.reason else ""
+        console.print(f"{one.outcome.value}  {line(one.name or one.id or '')}{why}", soft_wrap=True)
 
 
 def controlled(console: "Console", report: MemoryControlReport, /) -> None:
     """Show what was done, or would be done, to each memory."""
-    table = new_table("id", "outcome", "new id")
-    for decision in report.decisions:
-        table.add_row(line(decision.id), decision.outcome.value, decision.new_id or "")
-    if report.decisions:
-        console.print(table)
+    table(console, ("id", "outcome", "new id"), ((one.id, one.outcome, one.new_id) for one in report.decisions))
     for name, count in report.removed.items():
         console.print(f"{'would remove' if report.dry_run else 'removed'} {count} from {name}")
     for derived in report.derived:
@@ -114,7 +113,7 @@ def controlled(console: "Console", report: MemoryControlReport, /) -> None:
 
 def inspected(console: "Console", report: MemoryInspectionReport, /) -> None:
     """Show what a space holds, and what a check found."""
-    _pairs(
+    pairs(
         console,
         {
             "space": report.space if report.exists else f"{report.space} (nothing is stored yet)",
@@ -130,14 +129,13 @@ def inspected(console: "Console", report: MemoryInspectionReport, /) -> None:
             "events": report.event_fingerprint,
             "head": report.head,
             "that head": report.head_standing.value if report.head_standing is not None else "",
-        },
+        }.items(),
     )
-    if report.conversations:
-        table = new_table("conversation", "turns", "from", "to", "title", numbers=("turns",))
-        for found in report.conversations:
-            name = line(f"{found.channel}/{found.conversation}")
-            table.add_row(name, str(found.turns), when(found.first_at), when(found.last_at), line(found.title or ""))
-        console.print(table)
+    rows = (
+        (f"{one.channel}/{one.conversation}", one.turns, when(one.first_at), when(one.last_at), one.title)
+        for one in report.conversations
+    )
+    table(console, ("conversation", "turns", "from", "to", "title"), rows, numbers=("turns",))
     if report.store_check is not None:
         checked = report.store_check
         seen = f"{checked.documents} documents, {checked.entries} entries, {checked.blobs} blobs read"
@@ -173,24 +171,24 @@ def accounted(account: JournalAccount, /) -> str:
 
 def replayed(console: "Console", report: MemoryReplayReport, /) -> None:
     """Show turns in their order."""
-    table = new_table("turn", "date", "who", "text", numbers=("turn",))
-    for turn in report.turns:
-        for message in turn.messages:
-            who = message.speaker or message.role.value
-            text = f"{message.text} (forgotten)" if message.forgotten else message.text
-            table.add_row(str(turn.sequence), when(message.at or turn.recorded_at), line(who), line(text))
-    if report.turns:
-        console.print(table)
+    rows = (
+        (
+            turn.sequence,
+            when(message.at or turn.recorded_at),
+            message.speaker or message.role,
+            f"{message.text} (forgotten)" if message.forgotten else message.text,
+        )
+        for turn in report.turns
+        for message in turn.messages
+    )
+    table(console, ("turn", "date", "who", "text"), rows, numbers=("turn",))
     console.print(f"{len(report.turns)} of {report.total_turns} turns")
     more(console, report.next_cursor)
 
 
 def pairs(console: "Console", rows: Iterable[tuple[str, str]], /) -> None:
     """Show names and values, and nothing for values that are empty."""
-    _pairs(console, dict(rows))
-
-
-def _pairs(console: "Console", values: dict[str, str]) -> None:
+    values = dict(rows)
     width = max((len(name) for name in values), default=0)
     for name, value in values.items():
         if value:
@@ -217,29 +215,56 @@ def more(console: "Console", cursor: str | None, /) -> None:
 def known_by_id(
     console: "Console",
     columns: Sequence[str],
-    rows: Iterable[tuple[Sequence[str], str]],
+    rows: Iterable[tuple[Sequence[object], str]],
+    /,
     *,
     numbers: Sequence[str] = (),
-) -> "Table":
-    """Return a table of rows and their ids, each id in one piece: beneath the last cell where room is short."""
+    none: str = "",
+) -> None:
+    """Show rows and their ids, each id in one piece: beneath the last cell where room is short."""
     from rich.text import Text
 
     is_wide = console.width >= _WIDE
-    table = new_table(*columns, *(["id"] if is_wide else []), numbers=numbers)
-    for (*cells, text), name in rows:
+
+    def cells(row: Sequence[object], name: str) -> tuple[object, ...]:
         known = Text(safe(name), style="dim")
-        table.add_row(*cells, *([text, known] if is_wide else [Text.assemble(text, "\n", known)]))
-    if is_wide:
-        table.columns[-1].no_wrap = True
-    return table
+        return (*row, known) if is_wide else (*row[:-1], Text.assemble(_cell(row[-1]), "\n", known))
+
+    shown = (cells(row, name) for row, name in rows)
+    table(console, (*columns, "id") if is_wide else columns, shown, numbers=numbers, whole="id", none=none)
 
 
-def new_table(*columns: str, numbers: Sequence[str] = ()) -> "Table":
-    """Return an empty table with these columns; those in `numbers` are set right."""
+def table(
+    console: "Console",
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    /,
+    *,
+    numbers: Sequence[str] = (),
+    whole: str = "",
+    none: str = "",
+) -> None:
+    """Show `rows`, or the text `none` if there are no rows.
+
+    Columns in `numbers` are set right, and cells of the column `whole` are not broken. Text that is not styled is
+    printed on one line, safely.
+    """
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
-    return table
+        justify = "right" if column in numbers else "left"
+        shown.add_column(column, justify=justify, overflow="fold", no_wrap=column == whole)
+    for row in rows:
+        shown.add_row(*map(_cell, row))
+    if shown.row_count:
+        console.print(shown)
+    elif none:
+        console.print(none)
+
+
+def _cell(value: object) -> "str | Text":
+    if value is None:
+        return ""
+    return line(str(value)) if isinstance(value, str | int) else cast("Text", value)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from elytron_cli.tables.common import known_by_id, more, new_table, pairs, when
+from elytron_cli.tables.common import known_by_id, more, pairs, table, when
 from elytron_cli.terminal.output import line, safe
 from elytron_core.contracts.knowledge.facts import (
     FactChangeReport,
@@ -110,21 +110,17 @@ def learned(console: "Console", report: LearningReport, /) -> None:
 
 def _table(console: "Console", facts: tuple[FactEntry, ...]) -> None:
     rows = [(_row(fact), fact.id) for fact in facts]
-    table = known_by_id(console, ("kind", "state", "confidence", "privacy", "hint", "what"), rows)
-    console.print(table if rows else "no facts")
+    known_by_id(console, ("kind", "state", "confidence", "privacy", "hint", "what"), rows, none="no facts")
 
 
 def _row(fact: FactEntry) -> tuple[str, ...]:
-    worth = f"{fact.confidence.value} x{fact.evidence_count}"
-    what = f"{line(fact.topic)}: {line(fact.content)}"
-    return fact.kind.value, fact.state.value, worth, fact.privacy.value, fact.hint.value, what
+    worth = f"{fact.confidence} x{fact.evidence_count}"
+    return fact.kind, fact.state, worth, fact.privacy, fact.hint, f"{fact.topic}: {fact.content}"
 
 
 def _rules(console: "Console", learning: Learning) -> None:
-    if not learning.rules:
-        return
-    table = new_table("not learned", "state", "since", "by", "why")
-    for rule in learning.rules:
-        topic = line(rule.topic) if rule.topic is not None else "everything"
-        table.add_row(topic, rule.state.value, when(rule.since), line(rule.by), line(rule.reason))
-    console.print(table)
+    rows = (
+        ("everything" if rule.topic is None else rule.topic, rule.state, when(rule.since), rule.by, rule.reason)
+        for rule in learning.rules
+    )
+    table(console, ("not learned", "state", "since", "by", "why"), rows)

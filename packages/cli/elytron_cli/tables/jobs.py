@@ -4,9 +4,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from elytron.flows.backlog import BacklogReport, MaintenanceBacklog
-from elytron_cli.tables.common import new_table, when
-from elytron_cli.terminal.output import line
-from elytron_core.contracts.admin.maintenance import JobListReport, JobRunReport, JobView, MemoryMaintenanceReport
+from elytron_cli.tables.common import table, when
+from elytron_core.contracts.admin.compaction import JournalCompactReport
+from elytron_core.contracts.admin.maintenance import (
+    JobListReport,
+    JobReport,
+    JobRunReport,
+    JobView,
+    MemoryMaintenanceReport,
+)
 from elytron_core.planes.admin.jobs import Spent
 
 if TYPE_CHECKING:
@@ -18,11 +24,11 @@ def maintained(console: "Console", report: MemoryMaintenanceReport, /) -> None:
     if report.refused is not None:
         console.print(f"nothing was done: {report.refused.value}")
         return
-    table = new_table("part", "outcome", "why", "counts")
-    for outcome in report.passes:
-        counts = ", ".join(f"{count} {name}" for name, count in outcome.counts.items())
-        table.add_row(outcome.of.value, outcome.status.value, outcome.reason, counts)
-    console.print(table)
+    rows = (
+        (one.of, one.status, one.reason, ", ".join(f"{count} {name}" for name, count in one.counts.items()))
+        for one in report.passes
+    )
+    table(console, ("part", "outcome", "why", "counts"), rows)
     more = "; there are more: run it again" if report.has_more else ""
     console.print(f"{report.turns} turns looked at{more}")
     if report.job is not None:
@@ -52,7 +58,7 @@ def worked_off(console: "Console", report: BacklogReport, /) -> None:
 
 def jobs_listed(console: "Console", report: JobListReport, /) -> None:
     """Show jobs, how the queue is, and the day's budget."""
-    jobs_shown(console, report.jobs)
+    _shown(console, report.jobs)
     counts = ", ".join(f"{count} {state}" for state, count in report.counts.items()) or "no jobs"
     console.print(f"{report.health.value}: {counts}")
     console.print(f"left today: {report.calls_left} calls, {report.tokens_left} tokens")
@@ -60,20 +66,26 @@ def jobs_listed(console: "Console", report: JobListReport, /) -> None:
 
 def jobs_run(console: "Console", report: JobRunReport, /) -> None:
     """Show the jobs that were taken, and what that cost."""
-    jobs_shown(console, report.jobs)
+    _shown(console, report.jobs)
     console.print(f"{len(report.jobs)} jobs taken, {report.waiting} waiting")
     _cost(console, report.spent)
 
 
-def jobs_shown(console: "Console", jobs: Sequence[JobView], /) -> None:
-    """Show jobs, one a row."""
-    if not jobs:
-        return
-    table = new_table("job", "state", "conversation", "turns", "tries", "due", "error", numbers=("turns", "tries"))
-    for job in jobs:
-        numbers = str(job.turns), str(job.attempts)
-        table.add_row(job.id, job.state.value, line(job.conversation), *numbers, when(job.due_at), job.error)
-    console.print(table)
+def job_moved(console: "Console", report: JobReport, /) -> None:
+    """Show one job."""
+    _shown(console, (report.job,))
+
+
+def compacted(console: "Console", report: JournalCompactReport, /) -> None:
+    """Show what a compaction of the journal came to."""
+    told = f"{report.removed} entries are gone; the journal ends at {report.sequence} as before"
+    console.print(told if report.changed else "nothing to compact")
+
+
+def _shown(console: "Console", jobs: Sequence[JobView]) -> None:
+    rows = ((job.id, job.state, job.conversation, job.turns, job.attempts, when(job.due_at), job.error) for job in jobs)
+    columns = ("job", "state", "conversation", "turns", "tries", "due", "error")
+    table(console, columns, rows, numbers=("turns", "tries"))
 
 
 def _cost(console: "Console", spent: Spent) -> None:

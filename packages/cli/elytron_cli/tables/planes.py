@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from elytron_cli.tables.common import known_by_id, more, new_table, pairs, when
+from elytron_cli.tables.common import known_by_id, more, pairs, table, when
 from elytron_cli.terminal.output import line
 from elytron_core.contracts.conversation.candidates import (
     CandidateListReport,
@@ -14,30 +14,25 @@ from elytron_core.contracts.conversation.continuity import (
     ContinuityImportReport,
     ContinuityReport,
 )
-from elytron_core.contracts.conversation.write import MemoryWriteReport
 from elytron_core.contracts.knowledge.subjects import GardenReport, SubjectsReport
 from elytron_core.planes.conversation.candidates import Candidate, GardenProposal, SkillProposal
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from elytron_core.planes.knowledge.notes import DailyNote
-
 
 def candidates_listed(console: "Console", report: CandidateListReport, /) -> None:
     """Show a page of candidates and how to go on."""
     rows = [(_candidate(one), one.id) for one in report.items]
-    table = known_by_id(console, ("state", "for", "on whose word", "what"), rows)
-    console.print(table if rows else "no candidates")
+    known_by_id(console, ("state", "for", "on whose word", "what"), rows, none="no candidates")
     if report.withheld:
         console.print(f"{report.withheld} private: --private")
     more(console, report.next_cursor)
 
 
 def _candidate(one: Candidate, /) -> tuple[str, ...]:
-    target, authority = one.draft.proposal.target.value, one.draft.authority.value
-    why = f" ({line(one.reason)})" if one.reason else ""
-    return one.state.value, target, authority, f"{line(_what(one))}{why}"
+    why = f" ({one.reason})" if one.reason else ""
+    return one.state, one.draft.proposal.target, one.draft.authority, f"{_what(one)}{why}"
 
 
 def candidate_resolved(console: "Console", report: CandidateResolveReport, /) -> None:
@@ -49,11 +44,10 @@ def candidate_resolved(console: "Console", report: CandidateResolveReport, /) ->
 
 def facts_merged(console: "Console", report: MemoryMergeReport, /) -> None:
     """Show which facts were folded or brought back, or would be, and why others were not."""
-    rows = new_table("kept", "folded", "likeness", "why not", numbers=("likeness",))
-    for pair in report.pairs:
-        rows.add_row(line(pair.kept), line(pair.folded), f"{pair.likeness:.2f}" if pair.likeness else "", pair.reason)
-    if report.pairs:
-        console.print(rows)
+    rows = (
+        (pair.kept, pair.folded, f"{pair.likeness:.2f}" if pair.likeness else "", pair.reason) for pair in report.pairs
+    )
+    table(console, ("kept", "folded", "likeness", "why not"), rows, numbers=("likeness",))
     if not report.changed:
         console.print("nothing was changed")
 
@@ -70,22 +64,18 @@ def continuity_shown(console: "Console", report: ContinuityReport, /) -> None:
             ("summary is due", "yes" if report.summary_is_due else ""),
         ),
     )
-    if report.capsules:
-        rows = new_table("", "kind", "state", "topic", "summary", "updated")
-        for one in report.capsules:
-            mark, at = "*" if one.id in report.selected else "", when(one.updated_at)
-            rows.add_row(mark, one.kind.value, one.state.value, line(one.topic), line(one.summary), at)
-        console.print(rows)
+    rows = (
+        ("*" if one.id in report.selected else "", one.kind, one.state, one.topic, one.summary, when(one.updated_at))
+        for one in report.capsules
+    )
+    table(console, ("", "kind", "state", "topic", "summary", "updated"), rows)
     if report.notes:
-        notes_shown(console, report.notes)
+        notes_shown(console, report)
 
 
-def notes_shown(console: "Console", notes: "tuple[DailyNote, ...]", /) -> None:
+def notes_shown(console: "Console", report: ContinuityReport, /) -> None:
     """Show notes, the latest first."""
-    rows = new_table("period", "text")
-    for note in notes:
-        rows.add_row(note.period, line(note.text))
-    console.print(rows if notes else "no notes")
+    table(console, ("period", "text"), ((note.period, note.text) for note in report.notes), none="no notes")
 
 
 def snapshot_written(console: "Console", report: ContinuityExportReport, name: str, /) -> None:
@@ -105,33 +95,21 @@ def snapshot_taken(console: "Console", report: ContinuityImportReport, /) -> Non
 
 def garden_shown(console: "Console", report: GardenReport, /) -> None:
     """Show the private documents that may be seen, and how many may not."""
-    if report.documents:
-        rows = new_table("name", "role", "text", "updated")
-        for one in report.documents:
-            rows.add_row(line(one.name), one.role.value, line(one.text), when(one.updated_at))
-        console.print(rows)
+    rows = ((one.name, one.role, one.text, when(one.updated_at)) for one in report.documents)
+    table(console, ("name", "role", "text", "updated"), rows)
     console.print(f"{len(report.documents)} shown, {report.withheld} withheld")
 
 
 def subjects_shown(console: "Console", report: SubjectsReport, /) -> None:
     """Show who takes part, and how they stand to each other."""
-    if report.subjects:
-        rows = new_table("name", "called", "kind", "visibility", "lifecycle", "soul")
-        for one in report.subjects:
-            soul = line(one.soul.soul) if one.soul is not None else ""
-            called = line(", ".join(one.other_names))
-            rows.add_row(line(one.name), called, one.kind.value, one.visibility.value, one.lifecycle.value, soul)
-        console.print(rows)
+    rows = (
+        (one.name, ", ".join(one.other_names), one.kind, one.visibility, one.lifecycle, one.soul and one.soul.soul)
+        for one in report.subjects
+    )
+    table(console, ("name", "called", "kind", "visibility", "lifecycle", "soul"), rows)
     for edge in report.edges:
         console.print(f"{line(edge.source)} {edge.kind.value} {line(edge.target)}", soft_wrap=True)
     console.print(f"{len(report.subjects)} subjects, {report.withheld} withheld")
-
-
-def written(console: "Console", report: MemoryWriteReport, /) -> None:
-    """Show what became of each part of a write."""
-    for one in report.decisions:
-        why = f"  {line(one.reason)}" if one.reason else ""
-        console.print(f"{one.outcome.value}  {line(one.name or one.id or '')}{why}", soft_wrap=True)
 
 
 def _what(candidate: Candidate) -> str:

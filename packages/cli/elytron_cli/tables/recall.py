@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from elytron_cli.tables.common import bar, hits, more, new_table, when
+from elytron_cli.tables.common import bar, hits, more, table, when
 from elytron_cli.terminal.output import line, safe
 from elytron_core.contracts.knowledge.recall import (
     Absence,
@@ -75,10 +75,8 @@ def _explained(console: "Console", report: MemoryRecallReport) -> None:
     for place, hit in enumerate(report.hits, 1):
         _beside(console, hit.before)
         hits(console, (hit,))
-        table = new_table(f"{place}.", "of the best here", "value", numbers=("value",))
-        for name, value in hit.signals.items():
-            table.add_row(name, bar(abs(value) / (best[name] or 1.0)), f"{value:.3f}")
-        console.print(table)
+        rows = [(name, bar(abs(value) / (best[name] or 1.0)), f"{value:.3f}") for name, value in hit.signals.items()]
+        table(console, (f"{place}.", "of the best here", "value"), rows, numbers=("value",))
         if hit.newer is not None:
             console.print(f"    a newer word on it: {safe(hit.newer)}", soft_wrap=True)
         _beside(console, hit.after)
@@ -92,9 +90,8 @@ def _beside(console: "Console", turns: Sequence[NearbyTurn]) -> None:
 
 
 def _missing(console: "Console", asked: Sequence[WhyNot]) -> None:
-    table = new_table("id", "place", "score", "why", numbers=("place", "score"))
-    for each in asked:
-        place = str(each.place) if each.place is not None else ""
-        score = f"{each.score:.3f}" if each.score is not None else ""
-        table.add_row(safe(each.id), place, score, _ABSENCES[each.absence])
-    console.print(table)
+    rows = (
+        (each.id, each.place, f"{each.score:.3f}" if each.score is not None else "", _ABSENCES[each.absence])
+        for each in asked
+    )
+    table(console, ("id", "place", "score", "why"), rows, numbers=("place", "score"))

@@ -3,11 +3,12 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-from elytron_cli.tables.common import new_table, when
+from elytron_cli.tables.common import table, when
 from elytron_cli.terminal.output import line
 from elytron_core.contracts.knowledge.records import (
+    RecordDeleteReport,
+    RecordGetReport,
     RecordHistoryReport,
-    RecordItem,
     RecordNamespaceListReport,
     RecordPutReport,
     RecordSearchReport,
@@ -23,8 +24,9 @@ def stored(console: "Console", report: RecordPutReport, /) -> None:
     console.print(f"{told}  version {report.record.version}  {report.record.id}", soft_wrap=True)
 
 
-def shown(console: "Console", record: RecordItem, /) -> None:
+def shown(console: "Console", report: RecordGetReport, /) -> None:
     """Show one record."""
+    record = report.record
     until = f"  until {when(record.expires_at)}" if record.expires_at is not None else ""
     console.print(_json(record.value), soft_wrap=True)
     if record.text:
@@ -32,34 +34,34 @@ def shown(console: "Console", record: RecordItem, /) -> None:
     console.print(f"version {record.version}  {when(record.updated_at)}{until}  {record.id}", soft_wrap=True)
 
 
+def deleted(console: "Console", report: RecordDeleteReport, /) -> None:
+    """Show what became of a deletion."""
+    told = f"deleted {report.id}, version {report.version}" if report.version else "there is no such record"
+    console.print(told, soft_wrap=True)
+
+
 def found(console: "Console", report: RecordSearchReport, /) -> None:
     """Show the records of a search."""
-    rows = new_table("namespace", "key", "version", "date", "value", numbers=("version",))
-    for one in report.items:
-        rows.add_row(
-            line("/".join(one.namespace)), line(one.key), str(one.version), when(one.updated_at), _json(one.value)
-        )
-    console.print(rows)
+    rows = (
+        ("/".join(one.namespace), one.key, one.version, when(one.updated_at), _json(one.value)) for one in report.items
+    )
+    table(console, ("namespace", "key", "version", "date", "value"), rows, numbers=("version",), none="no records")
     if report.has_more:
         console.print("there are more: --offset continues")
 
 
 def listed(console: "Console", report: RecordNamespaceListReport, /) -> None:
     """Show namespaces."""
-    rows = new_table("namespace", "records", numbers=("records",))
-    for one in report.namespaces:
-        rows.add_row(line("/".join(one.namespace)), str(one.records))
-    console.print(rows)
+    rows = (("/".join(one.namespace), one.records) for one in report.namespaces)
+    table(console, ("namespace", "records"), rows, numbers=("records",), none="no namespaces")
     if report.has_more:
         console.print("there are more: --offset continues")
 
 
 def versions(console: "Console", report: RecordHistoryReport, /) -> None:
     """Show the versions of a record."""
-    rows = new_table("version", "date", "value", numbers=("version",))
-    for one in report.versions:
-        rows.add_row(str(one.version), when(one.at), "deleted" if one.deleted else _json(one.value))
-    console.print(rows)
+    rows = ((one.version, when(one.at), "deleted" if one.deleted else _json(one.value)) for one in report.versions)
+    table(console, ("version", "date", "value"), rows, numbers=("version",))
 
 
 def _json(value: Any) -> str:

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from elytron_cli.tables.common import new_table, pairs, when
+from elytron_cli.tables.common import pairs, table, when
 from elytron_cli.terminal.output import line, safe
-from elytron_core.contracts.conversation.write import MemoryWriteReport
 from elytron_core.contracts.knowledge.skills import (
     AgentSkillDirectoryReport,
     RuntimeSkillDetailReport,
@@ -21,13 +20,11 @@ if TYPE_CHECKING:
 
 def listed(console: "Console", report: RuntimeSkillListReport, /) -> None:
     """Show the skills, and how many there are in all."""
-    rows = new_table("name", "topic", "title", "state", "quality", "used", numbers=("quality", "used"))
-    for skill in report.runtime_skills:
-        rows.add_row(
-            line(skill.name), line(skill.topic), line(skill.title), _state(skill), str(skill.quality), _used(skill)
-        )
-    if report.runtime_skills:
-        console.print(rows)
+    rows = (
+        (skill.name, skill.topic, skill.title, _state(skill), skill.quality, _used(skill))
+        for skill in report.runtime_skills
+    )
+    table(console, ("name", "topic", "title", "state", "quality", "used"), rows, numbers=("quality", "used"))
     told = f"{report.total} in all, {report.active} active, {report.disabled} disabled, {report.retired} retired"
     console.print(told + ("; there are more" if report.clipped else ""))
 
@@ -56,10 +53,8 @@ def shown(console: "Console", report: RuntimeSkillDetailReport, /) -> None:
     console.print()
     console.print(safe(report.procedure), soft_wrap=True)
     if len(report.lineage) > 1:
-        rows = new_table("revision", "name", "status", "date", numbers=("revision",))
-        for node in report.lineage:
-            rows.add_row(str(node.revision), line(node.name), node.status.value, when(node.at))
-        console.print(rows)
+        rows = ((node.revision, node.name, node.status, when(node.at)) for node in report.lineage)
+        table(console, ("revision", "name", "status", "date"), rows, numbers=("revision",))
     for diff in report.strategy_diffs:
         why = f": {line(diff.reason)}" if diff.reason else ""
         console.print(f"{when(diff.at)} revision {diff.revision}, {diff.change.value}{why}", soft_wrap=True)
@@ -81,13 +76,6 @@ def mutated(console: "Console", report: RuntimeSkillMutationReport, /) -> None:
         console.print(f"changed {line(report.name)}: {told}", soft_wrap=True)
 
 
-def written(console: "Console", report: MemoryWriteReport, /) -> None:
-    """Show what became of each imported skill."""
-    for decision in report.decisions:
-        why = f"  {line(decision.reason)}" if decision.reason else ""
-        console.print(f"{decision.outcome.value}  {line(decision.name or '')}{why}", soft_wrap=True)
-
-
 def reused(console: "Console", report: RuntimeSkillReuseReport, /) -> None:
     """Show for which skills the outcome was noted."""
     for name in report.recorded:
@@ -107,12 +95,8 @@ def governed(console: "Console", report: RuntimeSkillGovernReport, /) -> None:
 
 def directories(console: "Console", report: AgentSkillDirectoryReport, /) -> None:
     """Show the agent skills, and what was left out."""
-    rows = new_table("name", "description", "place", "files", numbers=("files",))
-    for skill in report.skills:
-        files = str(sum(skill.resources.values()))
-        rows.add_row(line(skill.name), line(skill.description), line(skill.place), files)
-    if report.skills:
-        console.print(rows)
+    rows = ((skill.name, skill.description, skill.place, sum(skill.resources.values())) for skill in report.skills)
+    table(console, ("name", "description", "place", "files"), rows, numbers=("files",))
     for skipped in report.skipped:
         console.print(f"left out  {line(skipped.place)}: {skipped.reason.value}", soft_wrap=True)
     console.print(f"{len(report.skills)} skills in {report.directories} directories")

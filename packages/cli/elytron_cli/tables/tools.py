@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from elytron_cli.tables.common import new_table, when
+from elytron_cli.tables.common import table, when
 from elytron_cli.terminal.output import line
 from elytron_core.contracts.conversation.write import MemoryWriteReport
 from elytron_core.contracts.knowledge.recall import MemoryRecallReport
 from elytron_core.contracts.tools import (
+    AgentToolRegistryDeleteReport,
     AgentToolRegistryGetReport,
     AgentToolRegistryListReport,
     AgentToolRegistryUpsertReport,
@@ -18,12 +19,17 @@ if TYPE_CHECKING:
 
 def listed(console: "Console", report: AgentToolRegistryListReport, /) -> None:
     """Show the registries, and how much is known of their tools."""
-    rows = new_table("registry", "namespace", "scope", "tools", "fingerprint", numbers=("tools",))
-    for one in report.registries:
-        scope = ":".join(part for part in (one.scope.value, one.scope_id) if part)
-        rows.add_row(line(one.registry_id), line(one.namespace), line(scope), str(len(one.tools)), one.fingerprint)
-    if report.registries:
-        console.print(rows)
+    rows = (
+        (
+            one.registry_id,
+            one.namespace,
+            ":".join(part for part in (one.scope, one.scope_id) if part),
+            len(one.tools),
+            one.fingerprint,
+        )
+        for one in report.registries
+    )
+    table(console, ("registry", "namespace", "scope", "tools", "fingerprint"), rows, numbers=("tools",))
     known = report.report
     told = f"{known.registries} registries, {known.tools} tools ({known.disabled_tools} disabled)"
     learned = f"{known.governed_experiences} governed experiences ({known.stale_experiences} stale)"
@@ -32,17 +38,18 @@ def listed(console: "Console", report: AgentToolRegistryListReport, /) -> None:
 
 def shown(console: "Console", report: AgentToolRegistryGetReport, /) -> None:
     """Show the tools of one registry."""
-    rows = new_table("tool", "version", "schema", "permissions", "risks", "")
-    for tool in report.registry.tools:
-        rows.add_row(
-            line(tool.tool_id),
-            line(tool.version or ""),
+    rows = (
+        (
+            tool.tool_id,
+            tool.version,
             tool.schema_fingerprint,
-            line(", ".join(tool.permission_tags)),
-            line(", ".join(tool.risk_tags)),
+            ", ".join(tool.permission_tags),
+            ", ".join(tool.risk_tags),
             "disabled" if tool.disabled else "",
         )
-    console.print(rows)
+        for tool in report.registry.tools
+    )
+    table(console, ("tool", "version", "schema", "permissions", "risks", ""), rows)
     told = f"{line(report.registry.registry_id)}  {report.registry.fingerprint}"
     console.print(f"{told}  registered {when(report.registered_at)}", soft_wrap=True)
 
@@ -56,6 +63,12 @@ def registered(console: "Console", report: AgentToolRegistryUpsertReport, /) -> 
     console.print(f"{told}  {line(report.registry_id)}  {report.fingerprint}", soft_wrap=True)
 
 
+def deleted(console: "Console", report: AgentToolRegistryDeleteReport, /) -> None:
+    """Show what became of a deletion."""
+    told = "deleted" if report.changed else "there is no registry"
+    console.print(f"{told} {line(report.registry_id)}", soft_wrap=True)
+
+
 def judged(console: "Console", report: MemoryWriteReport, /) -> None:
     """Show what governance said of feedback."""
     for decision in report.decisions:
@@ -64,12 +77,11 @@ def judged(console: "Console", report: MemoryWriteReport, /) -> None:
 
 def hinted(console: "Console", report: MemoryRecallReport, /) -> None:
     """Show hints, and what gives none."""
-    rows = new_table("tool", "registry", "confidence", "successes", "reason", numbers=("successes",))
-    for hint in report.agent_tool_hints:
-        registry = line(hint.registry_id)
-        rows.add_row(line(hint.tool_id), registry, hint.confidence, str(hint.success_count), line(hint.reason))
-    if report.agent_tool_hints:
-        console.print(rows)
+    rows = (
+        (hint.tool_id, hint.registry_id, hint.confidence, hint.success_count, hint.reason)
+        for hint in report.agent_tool_hints
+    )
+    table(console, ("tool", "registry", "confidence", "successes", "reason"), rows, numbers=("successes",))
     for rejected in report.tool_experience_status.rejected:
         what = "/".join(part for part in (rejected.registry_id, rejected.tool_id) if part)
         console.print(f"left out  {line(what)}: {rejected.reason.value}", soft_wrap=True)

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from elytron_cli.tables.common import more, new_table, pairs, when
-from elytron_cli.terminal.output import line
+from elytron_cli.tables.common import more, pairs, table, when
 from elytron_core.contracts.conversation.transcript import (
     MemoryTranscriptLifecycleReport,
     MemoryTranscriptRepairReport,
@@ -18,12 +17,17 @@ if TYPE_CHECKING:
 def viewed(console: "Console", report: MemoryTranscriptReplayReport, /) -> None:
     """Show a page of a conversation in its view, and how much was left out."""
     reasons = {item.message_id: item.reason.value for item in report.slice.redactions if item.attr_key is None}
-    table = new_table("turn", "date", "who", "text", numbers=("turn",))
-    for turn in report.slice.turns:
-        for message in turn.messages:
-            text = line(message.text) if message.text is not None else f"({reasons.get(message.id, 'redacted')})"
-            table.add_row(str(turn.sequence), when(message.at), line(_who(message)), text)
-    console.print(table)
+    rows = (
+        (
+            turn.sequence,
+            when(message.at),
+            _who(message),
+            message.text if message.text is not None else f"({reasons.get(message.id, 'redacted')})",
+        )
+        for turn in report.slice.turns
+        for message in turn.messages
+    )
+    table(console, ("turn", "date", "who", "text"), rows, numbers=("turn",))
     audit = report.slice.audit
     left = f"{audit.redacted_messages} messages, {audit.redacted_host_refs} references"
     reasons_told = ", ".join(reason.value for reason in audit.redaction_reasons)

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from elytron_core.clock import Instant, iso
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from elytron_adapter.envelope import Rejected
     from elytron_core.model import Value
+
+ValueT = TypeVar("ValueT", bound="Value")
 
 _TIMES = frozenset({"at", "since", "until", "as_of", "valid_from", "valid_to"})
 """Fields that hold an instant, beside those whose name ends in `_at`."""
@@ -81,13 +83,13 @@ class Output:
         """True if reports are printed as JSON."""
         return self.as_json if self.as_json is not None else not sys.stdout.isatty()
 
-    def report(self, value: "Value", render: Callable[["Console"], None], /, *, exact: bool = False) -> None:
+    def report(self, value: ValueT, render: Callable[["Console", ValueT], None], /, *, exact: bool = False) -> None:
         """Print `value` as JSON, with times in ISO 8601 too unless it is to be `exact`; or let `render` show it."""
         if self.is_json:
             data = value.model_dump(mode="json", exclude_none=True)
             print(_printed(data if exact else _with_iso(data)))
             return
-        render(console())
+        render(console(), value)
 
     def hint(self, text: str, /) -> None:
         """Print on stderr what may help."""

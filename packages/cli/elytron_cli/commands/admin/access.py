@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elytron_cli.input.options import Command, Group, asking, common
+from elytron_cli.input.options import Group, asking, common
 from elytron_cli.input.values import valid
 from elytron_cli.runner import output, settings
 from elytron_cli.session import opened
@@ -29,7 +29,7 @@ def access() -> None:
     """Make, list, rotate and revoke the keys with which a server over this store is called."""
 
 
-@access.command("add", cls=Command)
+@access.command("add")
 @click.option("--kind", type=click.Choice(KINDS), required=True, help="What its holder may do.")
 @click.option("--label", required=True, metavar="TEXT", help="What the key is for, as lists show it.")
 @common
@@ -47,7 +47,7 @@ def add(*, kind: str, label: str) -> None:
     _with_keys(work, when_missing=WhenMissing.MAKE)
 
 
-@access.command("list", cls=Command)
+@access.command("list")
 @common
 def list_keys() -> None:
     """List the keys: whose they are and their fingerprints, and nothing that opens anything."""
@@ -62,12 +62,12 @@ def list_keys() -> None:
             found += page.items
         report = AccessKeyList(items=tuple(found))
         told = "\n".join(map(_line, found)) or "no keys"
-        out.report(report, lambda console: console.print(told, soft_wrap=True))
+        out.report(report, lambda console, _: console.print(told, soft_wrap=True))
 
     _with_keys(work)
 
 
-@access.command("rotate", cls=Command)
+@access.command("rotate")
 @click.argument("key_id", metavar="ID")
 @common
 def rotate(*, key_id: str) -> None:
@@ -82,7 +82,7 @@ def rotate(*, key_id: str) -> None:
     _with_keys(work)
 
 
-@access.command("revoke", cls=Command)
+@access.command("revoke")
 @click.argument("key_id", metavar="ID")
 @asking
 @common
@@ -95,7 +95,7 @@ def revoke(*, key_id: str, yes: bool) -> None:
 
     async def work(keys: "AccessKeys", out: Output) -> None:
         report = await keys.revoke(request)
-        out.report(report, lambda console: console.print(_line(report), soft_wrap=True))
+        out.report(report, lambda console, _: console.print(_line(report), soft_wrap=True))
 
     _with_keys(work)
 
@@ -117,7 +117,7 @@ def _with_keys(
 def _tell_issued(out: Output, issued: "AccessKeyIssued") -> None:
     rows = [("key", issued.key), ("webhook secret", issued.webhook_secret), ("id", issued.access.id)]
     note = ("", "both are shown this once and kept nowhere: put them where they are used")
-    out.report(issued, lambda console: tables_common.pairs(console, [*rows, note]))
+    out.report(issued, lambda console, _: tables_common.pairs(console, [*rows, note]))
 
 
 def _line(item: "AccessKeyReport") -> str:

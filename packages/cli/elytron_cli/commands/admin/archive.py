@@ -3,15 +3,15 @@
 import hashlib
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from elytron.flows.transcript_import import PLACE_DIGITS, TranscriptImportReport, import_transcript
 from elytron.importers import bundle
-from elytron_cli.commands.conversation.write import conversation_scope
 from elytron_cli.input.files import STANDARD_INPUT, as_file, require_free
-from elytron_cli.input.options import command, common, disclosing, overwriting
-from elytron_cli.runner import run, storing
+from elytron_cli.input.options import OneOf, choosing, command, common, disclosing, dry, overwriting
+from elytron_cli.runner import answer, run, scope_of, storing
 from elytron_cli.session import Session
 from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.output import Output
@@ -25,27 +25,24 @@ from elytron_core.contracts.admin.archive import (
 )
 from elytron_core.planes.conversation.transcript import Role
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 
 @command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--conversation", metavar="NAME", help="Where messages go that name no conversation.")
-@click.option(
-    "--mode",
-    type=click.Choice([mode.value for mode in ImportMode]),
-    default=ImportMode.FULL_RESTORE.value,
-    show_default=True,
-    help="For archives: exactly into an empty space, or what is new into any.",
-)
+@choosing("--mode", ImportMode.FULL_RESTORE, "For archives: exactly into an empty space, or what is new into any.")
 @click.option(
     "--include",
     multiple=True,
-    type=click.Choice([Role.SYSTEM.value, Role.TOOL.value]),
+    type=OneOf((Role.SYSTEM, Role.TOOL)),
     help="Also what a system or a tool said; may be repeated.",
 )
-@click.option("--dry-run", is_flag=True, help="Only read and judge the file.")
+@dry("Only read and judge the file.")
 @common
 def import_file(
-    *, file: Path, conversation: str | None, mode: str, include: tuple[str, ...], dry_run: bool
+    *, file: Path, conversation: str | None, mode: ImportMode, include: tuple[Role, ...], dry_run: bool
 ) -> int | None:
     """Read FILE into the space: a transcript, notes, an export, a folder or ZIP file of these, or an archive.
 
@@ -55,21 +52,17 @@ def import_file(
     when it has grown: what is stored already is left alone. From a file with an error, nothing is stored.
     """
     with as_file(file) as read:
+        if _is_archive(read):
+            request = MemoryImportRequest(path=os.fspath(read), mode=mode, dry_run=dry_run)
+            return answer(request, _imported, when_missing=storing(dry_run=dry_run))
+        scope = scope_of(conversation or (_of_stream(read) if file == STANDARD_INPUT else None))
 
         async def work(session: Session, out: Output) -> None:
-            if _is_archive(read):
-                request = MemoryImportRequest(path=os.fspath(read), mode=ImportMode(mode), dry_run=dry_run)
-                restored = await session.call(request, MemoryImportReport)
-                out.report(restored, lambda console: tables_common.pairs(console, _told(restored)))
-                return
-            named = conversation or (_of_stream(read) if file == STANDARD_INPUT else None)
-            scope = conversation_scope(session, named)
-            roles = [Role(name) for name in include]
             with Bar("importing", unit="bytes", shown=not out.is_json, first="judging") as bar:
                 report = await import_transcript(
-                    session, read, scope=scope, progress=bar.at, dry_run=dry_run, include=roles
+                    session, read, scope=scope, progress=bar.at, dry_run=dry_run, include=include
                 )
-            out.report(report, lambda console: tables_common.pairs(console, _read(report)))
+            out.report(report, _stored)
 
         return run(work, when_missing=storing(dry_run=dry_run))
 
@@ -86,16 +79,7 @@ def export(*, file: Path, include_private: bool, force: bool) -> int | None:
     """
     require_free(file, force=force)
     request = MemorySpaceExportRequest(path=os.fspath(file), include_private=include_private, overwrite=force)
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, MemorySpaceExportReport)
-        rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), ("entries", str(report.entries))]
-        counts = [(name, str(count)) for name, count in report.documents.items()]
-        left = ", ".join(f"{count} {name}" for name, count in report.redacted.items())
-        left_out = [("left out", f"{left}: --private writes them too")] if left else []
-        out.report(report, lambda console: tables_common.pairs(console, [*rows, *counts, *left_out]))
-
-    return run(work)
+    return answer(request, _exported)
 
 
 def _is_archive(file: Path) -> bool:
@@ -115,13 +99,22 @@ def _of_stream(read: Path) -> str:
         return f"stdin-{hashlib.file_digest(file, 'sha256').hexdigest()[:PLACE_DIGITS]}"
 
 
-def _told(report: MemoryImportReport) -> list[tuple[str, str]]:
+def _exported(console: "Console", report: MemorySpaceExportReport) -> None:
+    rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), ("entries", str(report.entries))]
+    counts = [(name, str(count)) for name, count in report.documents.items()]
+    left = ", ".join(f"{count} {name}" for name, count in report.redacted.items())
+    left_out = [("left out", f"{left}: --private writes them too")] if left else []
+    tables_common.pairs(console, [*rows, *counts, *left_out])
+
+
+def _imported(console: "Console", report: MemoryImportReport) -> None:
     imported = ", ".join(f"{count} {name}" for name, count in report.imported.items()) or "nothing"
     skipped = ", ".join(f"{count} {name}" for name, count in report.skipped.items() if count)
-    return [("would import" if report.dry_run else "imported", imported), ("there already", skipped)]
+    done = "would import" if report.dry_run else "imported"
+    tables_common.pairs(console, [(done, imported), ("there already", skipped)])
 
 
-def _read(report: TranscriptImportReport) -> list[tuple[str, str]]:
+def _stored(console: "Console", report: TranscriptImportReport) -> None:
     formats = ", ".join(form.value for form in report.formats)
     found = f"{report.messages} messages in {report.conversations} conversations ({formats})"
     left_out = ", ".join(f"{count} {reason.value.replace('_', ' ')}" for reason, count in report.left_out.items())
@@ -130,10 +123,11 @@ def _read(report: TranscriptImportReport) -> list[tuple[str, str]]:
         if report.first_at is not None
         else ""
     )
-    return [
+    rows = [
         ("found", found),
         ("said", span),
         ("stored", "nothing, this was a dry run" if report.dry_run else str(report.stored)),
         ("there already", str(report.duplicates) if report.duplicates else ""),
         ("left out", left_out),
     ]
+    tables_common.pairs(console, rows)

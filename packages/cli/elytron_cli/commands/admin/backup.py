@@ -62,7 +62,7 @@ def backup(*, file: Path) -> None:
         blobs=found.check.blobs,
     )
     rows = [(name.replace("_", " "), str(value)) for name, value in report]
-    output().report(report, lambda console: tables_common.pairs(console, rows))
+    output().report(report, lambda console, _: tables_common.pairs(console, rows))
 
 
 @command("migrate")
@@ -86,7 +86,7 @@ def migrate(*, target: str, to_key_file: str | None) -> None:
     spaces = asyncio.run(copied)
     report = MigrationReport(engine=parse_url(target).engine, sealed=to_key_file is not None, spaces=spaces)
     rows = [(item.space, f"{item.documents} documents, {item.entries} entries, {item.blobs} files") for item in spaces]
-    out.report(report, lambda console: tables_common.pairs(console, rows or [("spaces", "none")]))
+    out.report(report, lambda console, _: tables_common.pairs(console, rows or [("spaces", "none")]))
 
 
 def _keys(file: str | None) -> KeyProvider | None:

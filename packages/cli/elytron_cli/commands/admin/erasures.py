@@ -9,7 +9,7 @@ import click
 from elytron.erasure.log_file import known_erasures, read_erasures, write_erasures
 from elytron.erasure.reapplication import erase_all_again, gather_all
 from elytron_adapter.failures import failure
-from elytron_cli.input.options import Command, Group, asking, common
+from elytron_cli.input.options import Group, asking, common
 from elytron_cli.runner import output, settings
 from elytron_cli.session import opened
 from elytron_cli.tables import common as tables_common
@@ -41,7 +41,7 @@ def erasures() -> None:
     """Keep what was erased in a file elsewhere, and erase it again after an older copy was put back."""
 
 
-@erasures.command("keep", cls=Command)
+@erasures.command("keep")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--gone", multiple=True, metavar="NAME", help="A space that was erased as a whole; may be repeated.")
 @common
@@ -53,10 +53,10 @@ def keep(*, file: Path, gone: tuple[str, ...]) -> None:
     """
     told = asyncio.run(_kept(file, gone))
     rows = [(line(each.space), _told(each)) for each in told.spaces]
-    output().report(told, lambda console: tables_common.pairs(console, rows or [("spaces", "none")]))
+    output().report(told, lambda console, _: tables_common.pairs(console, rows or [("spaces", "none")]))
 
 
-@erasures.command("apply", cls=Command)
+@erasures.command("apply")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
 @asking
@@ -70,7 +70,7 @@ def apply(*, file: Path, dry_run: bool, yes: bool) -> int | None:
     confirm(f"Erase what {file.name} lists from every space, with no way back?", yes=yes or dry_run)
     done = asyncio.run(_applied(file, dry_run=dry_run))
     rows = [(line(each.space), _done(each)) for each in done.spaces]
-    output().report(done, lambda console: tables_common.pairs(console, rows or [("spaces", "none")]))
+    output().report(done, lambda console, _: tables_common.pairs(console, rows or [("spaces", "none")]))
     is_left = any(each.outcome is ErasuresOutcome.WRITTEN_SINCE for each in done.spaces)
     return failure(Conflict.key).exit if is_left else None
 

@@ -4,11 +4,8 @@ import click
 
 from elytron_adapter.failures import EXIT_DAMAGE
 from elytron_cli.input.options import command, common
-from elytron_cli.input.values import valid
-from elytron_cli.runner import run
-from elytron_cli.session import Session
+from elytron_cli.runner import answer
 from elytron_cli.tables import common as tables_common
-from elytron_cli.terminal.output import Output
 from elytron_core.contracts.admin.inspection import MemoryInspectionReport, MemoryInspectionRequest
 
 
@@ -23,18 +20,13 @@ def inspect(*, check: bool, repair: bool, head: str | None) -> int | None:
     Exits with 13 where a check finds damage, or anything that the journal did not tell of, and where the space does not
     hold the head: an older state was put back.
     """
-    request = valid(MemoryInspectionRequest, check=check or repair, repair=repair, head=head)
-
-    async def work(session: Session, out: Output) -> int | None:
-        report = await session.call(request, MemoryInspectionReport)
-        out.report(report, lambda console: tables_common.inspected(console, report))
-        return None if _is_sound(report) else EXIT_DAMAGE
-
-    return run(work)
+    request = MemoryInspectionRequest(check=check or repair, repair=repair, head=head)
+    return answer(request, tables_common.inspected, code=_code)
 
 
-def _is_sound(report: MemoryInspectionReport) -> bool:
+def _code(report: MemoryInspectionReport) -> int | None:
     account = report.journal_account
     is_told = account is None or not (account.altered or account.unproven)
     is_held = report.head_standing is None or report.head_standing.is_sound
-    return is_told and is_held and (report.store_check is None or report.store_check.ok)
+    is_sound = is_told and is_held and (report.store_check is None or report.store_check.ok)
+    return None if is_sound else EXIT_DAMAGE

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from elytron_cli.input.options import Command, Group, common
+from elytron_cli.input.options import Group, common
 from elytron_cli.runner import output, settings
 from elytron_cli.session import opened
 from elytron_core.errors import InvalidInput, Unsupported
@@ -27,7 +27,7 @@ def keys() -> None:
     """Make and rotate the keys of sealed stores. Keep the key file apart from the store and from its backups."""
 
 
-@keys.command("create", cls=Command)
+@keys.command("create")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @common
 def create(*, file: Path | None) -> None:
@@ -40,10 +40,10 @@ def create(*, file: Path | None) -> None:
     path = file or _named()
     made = FileKeys.create(path)
     report = KeyReport(file=str(path), current=made.current())
-    output().report(report, lambda console: console.print(f"made {path}, current key {report.current}"))
+    output().report(report, lambda console, _: console.print(f"made {path}, current key {report.current}"))
 
 
-@keys.command("rotate", cls=Command)
+@keys.command("rotate")
 @common
 def rotate() -> None:
     """Add a new key to the key file and put the store's data keys under it; no stored document is touched."""
@@ -66,7 +66,7 @@ def rotate() -> None:
     report = asyncio.run(work())
     told = f"current key {report.current}, {report.rewrapped} data keys put under it"
     hint = "rotate the other stores of this key file too"
-    output().report(report, lambda console: console.print(f"{told}; {hint}", soft_wrap=True))
+    output().report(report, lambda console, _: console.print(f"{told}; {hint}", soft_wrap=True))
 
 
 def _named() -> Path:

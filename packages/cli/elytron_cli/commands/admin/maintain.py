@@ -5,32 +5,27 @@ import shlex
 import click
 
 from elytron.flows.backlog import BacklogReport, read_backlog, work_off
-from elytron_cli.commands.conversation.write import conversation_scope
-from elytron_cli.input.options import asking, command, common
-from elytron_cli.runner import run
+from elytron_cli.input.options import OneOf, asking, choosing, command, common, dry
+from elytron_cli.runner import answer, run, scope_of
 from elytron_cli.session import Session
 from elytron_cli.tables import jobs
 from elytron_cli.terminal.confirmation import confirm
 from elytron_cli.terminal.output import Output
 from elytron_cli.terminal.progress import Bar
 from elytron_core import limits
-from elytron_core.contracts.admin.compaction import JournalCompactReport, JournalCompactRequest
+from elytron_core.contracts.admin.compaction import JournalCompactRequest
 from elytron_core.contracts.admin.maintenance import Extraction, MemoryMaintainRequest, MemoryMaintenanceReport
 from elytron_core.planes.admin.jobs import Pass
 
 
 @command("maintain")
 @click.option("--conversation", metavar="NAME", help="Which conversation's turns to look at.")
-@click.option(
+@choosing(
     "--extraction",
-    type=click.Choice([member.value for member in Extraction]),
-    default=Extraction.AUTO.value,
-    show_default=True,
-    help="How lasting facts are drawn from turns; auto is by the model where one is named, else by rules.",
+    Extraction.AUTO,
+    "How lasting facts are drawn from turns; auto is by the model where one is named, else by rules.",
 )
-@click.option(
-    "--only", "passes", multiple=True, type=click.Choice([member.value for member in Pass]), help="Only this part."
-)
+@click.option("--only", "passes", multiple=True, type=OneOf(Pass), help="Only this part.")
 @click.option(
     "--turns",
     type=click.IntRange(1, limits.MAINTAIN_TURNS),
@@ -39,14 +34,14 @@ from elytron_core.planes.admin.jobs import Pass
     help="How many turns to look at, at most.",
 )
 @click.option("--all", "everything", is_flag=True, help="Every conversation of the space, until nothing is left.")
-@click.option("--dry-run", is_flag=True, help="With --all: only say what waits, and what a model would be asked.")
+@dry("With --all: only say what waits, and what a model would be asked.")
 @asking
 @common
 def maintain(
     *,
     conversation: str | None,
-    extraction: str,
-    passes: tuple[str, ...],
+    extraction: Extraction,
+    passes: tuple[Pass, ...],
     turns: int,
     everything: bool,
     dry_run: bool,
@@ -60,19 +55,16 @@ def maintain(
         raise click.UsageError("--all is every conversation: leave --conversation out")
     if dry_run and not everything:
         raise click.UsageError("--dry-run needs --all")
+    request = MemoryMaintainRequest(
+        scope=scope_of(conversation), extraction=extraction, passes=passes or tuple(Pass), turns_max=turns
+    )
 
     async def work(session: Session, out: Output) -> None:
-        request = MemoryMaintainRequest(
-            scope=conversation_scope(session, conversation),
-            extraction=Extraction(extraction),
-            passes=tuple(Pass(name) for name in passes) or tuple(Pass),
-            turns_max=turns,
-        )
         if everything:
             await _work_off(session, out, request, dry_run=dry_run, yes=yes)
             return
         report = await session.call(request, MemoryMaintenanceReport)
-        out.report(report, lambda console: jobs.maintained(console, report))
+        out.report(report, jobs.maintained)
         if not report.turns:
             await _hint(session, out, request, report)
 
@@ -86,13 +78,7 @@ def compact() -> int | None:
 
     A bounded store does so by itself. The names of what was erased go: `elytron erasures keep` comes before.
     """
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(JournalCompactRequest(), JournalCompactReport)
-        told = f"{report.removed} entries are gone; the journal ends at {report.sequence} as before"
-        out.report(report, lambda console: console.print(told if report.changed else "nothing to compact"))
-
-    return run(work)
+    return answer(JournalCompactRequest(), jobs.compacted)
 
 
 async def _work_off(
@@ -110,7 +96,7 @@ async def _work_off(
             report = await work_off(
                 lambda asked: session.call(asked, MemoryMaintenanceReport), request, backlog, progress=bar.at
             )
-    out.report(report, lambda console: jobs.worked_off(console, report))
+    out.report(report, jobs.worked_off)
 
 
 async def _hint(

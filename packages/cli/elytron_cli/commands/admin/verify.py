@@ -70,7 +70,7 @@ def verify(*, file: Path, accept: bool) -> int | None:
     report = VerifyReport(spaces=spaces, ok=ok, renewed=renewed)
     out = output()
     out.report(
-        report, lambda console: tables_common.pairs(console, [(line(each.space), _told(each)) for each in spaces])
+        report, lambda console, _: tables_common.pairs(console, [(line(each.space), _told(each)) for each in spaces])
     )
     return None if ok or accept else EXIT_DAMAGE
 

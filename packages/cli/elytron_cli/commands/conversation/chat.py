@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from elytron_cli.input.files import read_file, require_free, write_file
-from elytron_cli.input.options import Command, Group, asking, command, common, overwriting
+from elytron_cli.input.options import Group, asking, command, common, overwriting
 from elytron_cli.runner import run, settings
 from elytron_cli.session import Session
 from elytron_cli.tables import common as tables_common
@@ -73,7 +73,7 @@ def agent() -> None:
     """Take agents in from agent files (.af), write such files, delete an agent."""
 
 
-@agent.command("import", cls=Command)
+@agent.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", metavar="NAME", help="What the agent is called here; else as in FILE.")
 @common
@@ -96,12 +96,12 @@ def import_agent(*, file: Path, name: str | None) -> int | None:
         rows.append(("left out", "; ".join(report.left_out)))
         rows.append(("blacked out", ", ".join(f"{count} {kind}" for kind, count in report.redacted.items())))
         rows.append(("talk with it", f"elytron --agent {shlex.quote(report.agents[0])} chat"))
-        out.report(report, lambda console: tables_common.pairs(console, rows))
+        out.report(report, lambda console, _: tables_common.pairs(console, rows))
 
     return run(work, when_missing=WhenMissing.MAKE)
 
 
-@agent.command("export", cls=Command)
+@agent.command("export")
 @click.argument("name")
 @click.argument("file", type=click.Path(path_type=Path))
 @overwriting
@@ -118,12 +118,12 @@ def export_agent(*, name: str, file: Path, force: bool) -> int | None:
         messages = sum(len(each["messages"]) for each in found.agents)
         report = AgentFileWritten(path=str(file), blocks=len(found.blocks), messages=messages)
         rows = [("file", report.path), ("blocks", str(report.blocks)), ("messages", str(messages))]
-        out.report(report, lambda console: tables_common.pairs(console, rows))
+        out.report(report, lambda console, _: tables_common.pairs(console, rows))
 
     return run(work)
 
 
-@agent.command("delete", cls=Command)
+@agent.command("delete")
 @click.argument("name")
 @click.option("--reason", default="", metavar="TEXT", help="Why; it is kept in the history.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
@@ -140,6 +140,6 @@ def delete(*, name: str, reason: str, dry_run: bool, yes: bool) -> int | None:
         erased = "would be erased" if dry_run else "erased"
         rows = [(erased, ", ".join(report.agents))]
         rows += [("records", str(report.records)), ("memories", str(report.memories))]
-        out.report(report, lambda console: tables_common.pairs(console, rows))
+        out.report(report, lambda console, _: tables_common.pairs(console, rows))
 
     return run(work)

@@ -1,23 +1,20 @@
 """Reading single memories and lists of them."""
 
+from typing import Any
+
 import click
 
 from elytron_cli.input.filters import filtered
-from elytron_cli.input.options import command, common, disclosing, limited
-from elytron_cli.runner import run
-from elytron_cli.session import Session
+from elytron_cli.input.options import command, common, disclosing, paged
+from elytron_cli.runner import answer
 from elytron_cli.tables import common as tables_common
-from elytron_cli.terminal.output import Output
 from elytron_core.contracts.knowledge.control import (
     Hidden,
     ListOrder,
     MemoryGetRequest,
-    MemoryHistoryReport,
     MemoryHistoryRequest,
-    MemoryListReport,
     MemoryListRequest,
 )
-from elytron_core.contracts.knowledge.recall import RecallFilters, RecallHit
 
 
 @command("get")
@@ -26,44 +23,21 @@ from elytron_core.contracts.knowledge.recall import RecallFilters, RecallHit
 @common
 def get(*, memory: str, include_private: bool) -> int | None:
     """Show the memory with the id MEMORY."""
-    request = MemoryGetRequest(id=memory, include_private=include_private)
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, RecallHit)
-        out.report(report, lambda console: tables_common.memory(console, report))
-
-    return run(work)
+    return answer(MemoryGetRequest(id=memory, include_private=include_private), tables_common.memory)
 
 
 @command("list")
-@limited("Memories on a page.")
-@click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
+@paged("Memories on a page.")
 @click.option("--hidden", is_flag=True, help="Also what was forgotten, put away, replaced or retired.")
 @click.option("--latest", is_flag=True, help="What was stored last comes first; one page.")
 @disclosing
 @filtered
 @common
-def list_memories(
-    *,
-    limit: int,
-    cursor: str | None,
-    hidden: bool,
-    latest: bool,
-    include_private: bool,
-    filters: RecallFilters,
-) -> int | None:
+def list_memories(*, hidden: bool, latest: bool, **asked: Any) -> int | None:
     """List memories in the order in which they were stored."""
     which = Hidden.LISTED if hidden else Hidden.LEFT_OUT
     order = ListOrder.LATEST if latest else ListOrder.STORED
-    request = MemoryListRequest(
-        limit=limit, cursor=cursor, filters=filters, hidden=which, order=order, include_private=include_private
-    )
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, MemoryListReport)
-        out.report(report, lambda console: tables_common.listed(console, report))
-
-    return run(work)
+    return answer(MemoryListRequest(hidden=which, order=order, **asked), tables_common.listed)
 
 
 @command("history")
@@ -72,10 +46,4 @@ def list_memories(
 @common
 def history(*, memory: str, include_private: bool) -> int | None:
     """Show what happened to the memory with the id MEMORY, oldest first."""
-    request = MemoryHistoryRequest(id=memory, include_private=include_private)
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, MemoryHistoryReport)
-        out.report(report, lambda console: tables_common.history(console, report))
-
-    return run(work)
+    return answer(MemoryHistoryRequest(id=memory, include_private=include_private), tables_common.history)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from elytron_cli.exit_codes import FAILURE
-from elytron_cli.input.options import Command, Group, common
+from elytron_cli.input.options import Group, common
 from elytron_cli.runner import output
 from elytron_cli.tables import common as tables_common
 
@@ -22,7 +22,7 @@ def evaluate() -> None:
     """Measure how well memory does its work: rates beside their bars."""
 
 
-@evaluate.command("hooks", cls=Command)
+@evaluate.command("hooks")
 @common
 def hooks() -> int | None:
     """Tell scripted turns to turn hooks, in a memory of their own, and print the rates.
@@ -32,13 +32,18 @@ def hooks() -> int | None:
     from elytron_agent.hooks.evaluation import evaluate as rated
 
     rates = asyncio.run(rated())
-    output().report(rates, lambda console: _shown(console, rates))
+    output().report(rates, _shown)
     return None if rates.hold else FAILURE
 
 
 def _shown(console: "Console", found: "HookRates") -> None:
-    table = tables_common.new_table("rate", "value", "bar", "", numbers=("value", "bar"))
-    for rate in found.rates:
-        bar = f"{'at most' if rate.is_ceiling else 'at least'} {rate.bar:.2f}"
-        table.add_row(rate.name.replace("_", " "), f"{rate.value:.2f}", bar, "" if rate.holds else "missed")
-    console.print(table)
+    rows = (
+        (
+            rate.name.replace("_", " "),
+            f"{rate.value:.2f}",
+            f"{'at most' if rate.is_ceiling else 'at least'} {rate.bar:.2f}",
+            "" if rate.holds else "missed",
+        )
+        for rate in found.rates
+    )
+    tables_common.table(console, ("rate", "value", "bar", ""), rows, numbers=("value", "bar"))

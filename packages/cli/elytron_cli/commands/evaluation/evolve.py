@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from elytron_cli.exit_codes import FAILURE
-from elytron_cli.input.options import Command, Group, common, common_but_profile
-from elytron_cli.input.profile_names import ProfileChoice
+from elytron_cli.input.options import Group, common, common_but_profile
+from elytron_cli.input.profile_names import profiled
 from elytron_cli.runner import run
 from elytron_cli.session import Session
 from elytron_cli.terminal.output import Output, line
@@ -20,13 +20,7 @@ if TYPE_CHECKING:
     from elytron_replay.evolve import SandboxReport
 
 _FILE = click.argument("proposal", type=click.Path(path_type=Path))
-_PROFILE = click.option(
-    "--profile",
-    type=ProfileChoice(),
-    default=ProfileName.SERVER_DEV_FULL.value,
-    show_default=True,
-    help="The kind of place that memory runs in; it decides how thoroughly a proposal is tried.",
-)
+_PROFILE = profiled("The kind of place that memory runs in; it decides how thoroughly a proposal is tried.")
 
 
 @click.group("evolve", cls=Group)
@@ -35,37 +29,36 @@ def evolve() -> None:
     """Try proposed changes on a copy of memory, and submit what did well."""
 
 
-@evolve.command("try", cls=Command)
+@evolve.command("try")
 @_FILE
 @_PROFILE
 @common_but_profile
-def try_out(*, proposal: Path, profile: str) -> int | None:
+def try_out(*, proposal: Path, profile: ProfileName) -> int | None:
     """Try the PROPOSAL in this JSON file; nothing is written. Exits with 1 if it did not do well."""
     return _run(proposal, profile, submitting=False)
 
 
-@evolve.command("submit", cls=Command)
+@evolve.command("submit")
 @_FILE
 @_PROFILE
 @common_but_profile
-def submit(*, proposal: Path, profile: str) -> int | None:
+def submit(*, proposal: Path, profile: ProfileName) -> int | None:
     """Try the PROPOSAL once more and, if it does well, write it."""
     return _run(proposal, profile, submitting=True)
 
 
-def _run(path: Path, profile: str, *, submitting: bool) -> int | None:
+def _run(path: Path, profile: ProfileName, *, submitting: bool) -> int | None:
     from elytron_replay import evolve as evolving
 
     async def work(session: Session, out: Output) -> int | None:
         proposal = evolving.load_proposal(path)
-        name = ProfileName(profile)
         if submitting:
-            report, written = await evolving.submit(session.runtime, proposal, profile=name)
+            report, written = await evolving.submit(session.runtime, proposal, profile=profile)
         else:
-            report, written = await evolving.try_out(session.runtime, proposal, profile=name), None
-        out.report(report, lambda console: _shown(console, report))
+            report, written = await evolving.try_out(session.runtime, proposal, profile=profile), None
+        out.report(report, _shown)
         if written is not None:
-            out.report(written, lambda console: console.print(f"submitted: {line(', '.join(written.ids))}"))
+            out.report(written, lambda console, _: console.print(f"submitted: {line(', '.join(written.ids))}"))
         return None if report.ok else FAILURE
 
     return run(work, when_missing=WhenMissing.MAKE if submitting else WhenMissing.REFUSE)

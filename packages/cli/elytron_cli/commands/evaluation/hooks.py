@@ -25,7 +25,7 @@ from elytron_cli.agents.hooks import (
 )
 from elytron_cli.agents.hosts import KEY, setting_options
 from elytron_cli.exit_codes import FAILURE
-from elytron_cli.input.options import Command, Group, common
+from elytron_cli.input.options import Group, common, sized
 from elytron_cli.refusal import Refused
 from elytron_cli.runner import output, settings
 from elytron_cli.session import opened
@@ -53,7 +53,7 @@ def claude_code() -> None:
     """Configure the hooks of Claude Code."""
 
 
-@claude_code.command("install", cls=Command)
+@claude_code.command("install")
 @click.option("--project", is_flag=True, help="For this folder alone: .claude/settings.local.json.")
 @_URL
 @common
@@ -67,7 +67,7 @@ def install(*, project: bool, url: str | None) -> None:
     commands = {verb: shlex.join([program, "hooks", verb, *place]) for verb in ("recall", "keep")}
     made = configure(file, recall=commands["recall"], keep=commands["keep"])
     done = "written to" if made.changed else "is so already in"
-    output().report(made, lambda console: console.print(f"{done} {made.file}", soft_wrap=True))
+    output().report(made, lambda console, _: console.print(f"{done} {made.file}", soft_wrap=True))
 
 
 def _harmless(body: Callable[..., None]) -> Callable[..., int | None]:
@@ -88,16 +88,8 @@ def _harmless(body: Callable[..., None]) -> Callable[..., int | None]:
     return guarded
 
 
-@hooks.command("recall", cls=Command)
-@click.option(
-    "--max-chars",
-    "--max-len",
-    "max_chars",
-    type=click.IntRange(0, limits.PROJECTION_CHARS_MAX),
-    default=CONTEXT_CHARS,
-    show_default=True,
-    help="Size of the block.",
-)
+@hooks.command("recall")
+@sized(CONTEXT_CHARS, "Size of the block.")
 @_URL
 @common
 @_harmless
@@ -113,7 +105,7 @@ def recall(*, max_chars: int, url: str | None) -> None:
         print(told)
 
 
-@hooks.command("keep", cls=Command)
+@hooks.command("keep")
 @_URL
 @common
 @_harmless

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elytron_cli.commands.conversation.write import conversation_scope
 from elytron_cli.exit_codes import FAILURE
 from elytron_cli.input.options import Command, command, common, limited
-from elytron_cli.runner import output, run, settings
-from elytron_cli.session import Session, keys_of, model_of, text_model_of
+from elytron_cli.runner import answer, output, scope_of, settings
+from elytron_cli.session import keys_of, model_of, text_model_of
 from elytron_cli.tables import common as tables_common
-from elytron_cli.terminal.output import Output, safe
+from elytron_cli.terminal.output import safe
 from elytron_core import limits
-from elytron_core.contracts.admin.inspection import MemoryReplayReport, MemoryReplayRequest
+from elytron_core.contracts.admin.inspection import MemoryReplayRequest
 from elytron_core.ports.keys import KeyProvider
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def gate(*, fixtures: tuple[Path, ...], demanded: tuple[str, ...], is_all: bool)
     from elytron_replay import operations
 
     report = elytron_replay.gate(_files(fixtures), demanded=operations.names() if is_all else demanded)
-    output().report(report, lambda console: console.print(safe(elytron_replay.render_gate(report)), soft_wrap=True))
+    output().report(report, lambda console, _: console.print(safe(elytron_replay.render_gate(report)), soft_wrap=True))
     return None if report.ok else FAILURE
 
 
@@ -83,13 +82,7 @@ def replay(
         return _measure(_files(fixtures or (WALL,)), tuple(stores.split(",")))
     if fixtures:
         return _tell(_files(fixtures), tuple(stores.split(",")), record=record)
-
-    async def work(session: Session, out: Output) -> None:
-        scope = conversation_scope(session, conversation)
-        report = await session.call(MemoryReplayRequest(scope=scope, limit=limit, cursor=cursor), MemoryReplayReport)
-        out.report(report, lambda console: tables_common.replayed(console, report))
-
-    return run(work)
+    return answer(MemoryReplayRequest(scope=scope_of(conversation), limit=limit, cursor=cursor), tables_common.replayed)
 
 
 def _tell(files: tuple[Path, ...], stores: tuple[str, ...], *, record: bool) -> int | None:
@@ -108,7 +101,7 @@ def _tell(files: tuple[Path, ...], stores: tuple[str, ...], *, record: bool) -> 
                 await model.close()
 
     report = asyncio.run(tell())
-    out.report(report, lambda console: console.print(safe(elytron_replay.render(report)), soft_wrap=True))
+    out.report(report, lambda console, _: console.print(safe(elytron_replay.render(report)), soft_wrap=True))
     return None if report.ok else FAILURE
 
 
@@ -117,7 +110,7 @@ def _measure(files: tuple[Path, ...], stores: tuple[str, ...]) -> int | None:
 
     keys = keys_of(settings())
     report = asyncio.run(elytron_replay.run_wall(files, _told_to(stores, keys), keys=keys))
-    output().report(report, lambda console: console.print(safe(elytron_replay.render_wall(report)), soft_wrap=True))
+    output().report(report, lambda console, _: console.print(safe(elytron_replay.render_wall(report)), soft_wrap=True))
     return None if report.ok else FAILURE
 
 

@@ -2,9 +2,9 @@
 
 import click
 
-from elytron_cli.input.options import asking, command, common
+from elytron_cli.input.options import asking, command, common, dry, reasoned
 from elytron_cli.input.values import valid
-from elytron_cli.runner import run, settings
+from elytron_cli.runner import answer, run, settings
 from elytron_cli.session import Session
 from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.confirmation import at_terminal, confirm
@@ -18,34 +18,30 @@ from elytron_core.contracts.knowledge.control import (
     Origin,
     OriginKind,
 )
-from elytron_core.contracts.scope_fields import ScopedRequest
 
 NOT_FOUND = 3
-
-_REASON = click.option("--reason", default="", metavar="TEXT", help="Why; it is kept in the history.")
-_DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 
 
 @command("forget")
 @click.argument("memories", nargs=-1, required=True)
 @click.option("--undo", is_flag=True, help="Bring them back.")
-@_REASON
-@_DRY_RUN
+@reasoned()
+@dry()
 @common
 def forget(*, memories: tuple[str, ...], undo: bool, reason: str, dry_run: bool) -> int | None:
     """Hide the memories with these ids from recall and projection; evidence and history stay."""
-    return _run(MemoryForgetRequest(ids=memories, undo=undo, reason=reason, dry_run=dry_run))
+    return _answer(MemoryForgetRequest(ids=memories, undo=undo, reason=reason, dry_run=dry_run))
 
 
 @command("correct")
 @click.argument("memory")
 @click.argument("text")
-@_REASON
-@_DRY_RUN
+@reasoned()
+@dry()
 @common
 def correct(*, memory: str, text: str, reason: str, dry_run: bool) -> int | None:
     """Put TEXT in the place of the fact with the id MEMORY; the old word stays in its history."""
-    return _run(MemoryCorrectRequest(id=memory, content=text, reason=reason, dry_run=dry_run))
+    return _answer(MemoryCorrectRequest(id=memory, content=text, reason=reason, dry_run=dry_run))
 
 
 @command("erase")
@@ -56,8 +52,8 @@ def correct(*, memory: str, text: str, reason: str, dry_run: bool) -> int | None
 )
 @click.option("--token", metavar="TOKEN", help="Of a dry run with --origin: erase what it named, without asking.")
 @asking
-@_REASON
-@_DRY_RUN
+@reasoned()
+@dry()
 @common
 def erase(
     *,
@@ -79,11 +75,11 @@ def erase(
     space = settings().space.value
     if not everything:
         confirm(f"Erase {', '.join(memories)} from the space {space!r}, with no way back?", yes=yes or dry_run)
-        return _run(MemoryEraseRequest(ids=memories, reason=reason, dry_run=dry_run))
+        return _answer(MemoryEraseRequest(ids=memories, reason=reason, dry_run=dry_run))
     if not yes and not dry_run and not at_terminal():
         raise click.UsageError("--all erases the whole space: say --yes")
     confirm(f"Erase everything in the space {space!r}?", yes=yes or dry_run)
-    return _run(MemoryEraseRequest(whole_space=space, reason=reason, dry_run=dry_run))
+    return _answer(MemoryEraseRequest(whole_space=space, reason=reason, dry_run=dry_run))
 
 
 def _origin(said: str) -> Origin:
@@ -101,21 +97,18 @@ def _erase_origin(origin: Origin, *, token: str | None, yes: bool, reason: str, 
         report = await session.call(first, MemoryControlReport)
         if not dry_run and token is None and report.decisions and (yes or at_terminal()):
             if not yes:
-                out.report(report, lambda console: tables_common.controlled(console, report))
+                out.report(report, tables_common.controlled)
             confirm("Erase all of this, with no way back?", yes=yes)
             whole = MemoryEraseRequest(origin=origin, token=report.token, reason=reason)
             report = await session.call(whole, MemoryControlReport)
-        out.report(report, lambda console: tables_common.controlled(console, report))
+        out.report(report, tables_common.controlled)
         return None if report.decisions else NOT_FOUND
 
     return run(work)
 
 
-def _run(request: ScopedRequest) -> int | None:
-    async def work(session: Session, out: Output) -> int | None:
-        report = await session.call(request, MemoryControlReport)
-        out.report(report, lambda console: tables_common.controlled(console, report))
-        outcomes = {decision.outcome for decision in report.decisions}
-        return NOT_FOUND if outcomes == {ControlOutcome.NOT_FOUND} else None
+def _answer(request: MemoryForgetRequest | MemoryCorrectRequest | MemoryEraseRequest) -> int | None:
+    def code(report: MemoryControlReport) -> int | None:
+        return NOT_FOUND if {each.outcome for each in report.decisions} == {ControlOutcome.NOT_FOUND} else None
 
-    return run(work)
+    return answer(request, tables_common.controlled, code=code)

@@ -1,23 +1,55 @@
-"""Facts: stated in plain words, and folded together if they say nearly the same."""
+"""Facts at the command line: stated, listed, shown, changed, merged and forgotten, and what is not learned."""
+
+from typing import Any
 
 import click
 
-from elytron_cli.commands.conversation.write import receipt
-from elytron_cli.commands.knowledge.fact_control import CONTROL
-from elytron_cli.input.options import Command, Group, command, common, disclosing, limited
+from elytron_cli.input.options import (
+    Group,
+    OneOf,
+    asking,
+    choosing,
+    command,
+    common,
+    dated,
+    disclosing,
+    dry,
+    in_conversation,
+    limited,
+    paged,
+    reasoned,
+    told,
+)
 from elytron_cli.input.values import valid
-from elytron_cli.runner import run
+from elytron_cli.runner import answer, run, scope_of, storing
 from elytron_cli.session import Session
+from elytron_cli.tables import common as tables_common
 from elytron_cli.tables import facts as tables_facts
 from elytron_cli.tables import planes
+from elytron_cli.terminal.confirmation import at_terminal, confirm
 from elytron_cli.terminal.output import Output
 from elytron_core import limits
-from elytron_core.clock import instant
-from elytron_core.contracts.conversation.candidates import MemoryMergeReport, MemoryMergeRequest
+from elytron_core.clock import Instant
+from elytron_core.contracts.conversation.candidates import MemoryMergeRequest
 from elytron_core.contracts.conversation.write import FactDraft, LongTermExtraction, MemoryWriteRequest
-from elytron_core.contracts.knowledge.facts import ProfileReport, ProfileRequest, ProfileWording
-from elytron_core.planes.knowledge.long_term import Authority, Kind
-from elytron_store import WhenMissing
+from elytron_core.contracts.knowledge.facts import (
+    FactAction,
+    FactChangeRequest,
+    FactDetailRequest,
+    FactForgetReport,
+    FactForgetRequest,
+    FactListRequest,
+    LearningRequest,
+    ProfileRequest,
+    ProfileWording,
+)
+from elytron_core.planes.knowledge.learning_rules import LearningAction
+from elytron_core.planes.knowledge.long_term import Authority, Kind, Privacy, Reach, State
+
+_KINDS = click.option("--kind", "kinds", multiple=True, type=OneOf(Kind), help="Of which kind.")
+_VERSION = click.option(
+    "--expect", "expected_version", metavar="VERSION", help="Only if this is its version still, as `facts show` told."
+)
 
 
 @click.group("facts", cls=Group)
@@ -26,100 +58,148 @@ def facts() -> None:
     """State facts, read and change them, forget them by query, and say what is not to be learned."""
 
 
-for _command in CONTROL:
-    facts.add_command(_command)
-
-
-@facts.command("add", cls=Command)
+@facts.command("add")
 @click.argument("topic")
 @click.argument("content")
-@click.option(
-    "--kind",
-    type=click.Choice([kind.value for kind in Kind]),
-    default=Kind.FACT.value,
-    show_default=True,
-    help="What it is about.",
-)
-@click.option(
-    "--authority",
-    type=click.Choice([authority.value for authority in Authority]),
-    default=Authority.OPERATOR.value,
-    show_default=True,
-    help="Who vouches for it.",
-)
-@click.option("--at", metavar="WHEN", help="When it was observed, in ISO 8601; now, where nothing is given.")
+@choosing("--kind", Kind.FACT, "What it is about.")
+@choosing("--authority", Authority.OPERATOR, "Who vouches for it.")
+@dated("--at", "When it was observed, in ISO 8601; now, where nothing is given.")
 @click.option("--citation", "citations", multiple=True, metavar="ID", help="A message it rests on; may be repeated.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be decided.")
+@dry("Only say what would be decided.")
 @common
-def add(
-    *,
-    topic: str,
-    content: str,
-    kind: str,
-    authority: str,
-    at: str | None,
-    citations: tuple[str, ...],
-    dry_run: bool,
-) -> int | None:
+def add(*, kind: Kind, at: Instant | None, dry_run: bool, **asked: Any) -> int | None:
     """Propose CONTENT as the current fact on TOPIC; admission judges it, and says why it refuses one."""
-    seen = instant(at, field="--at") if at is not None else None
-    draft: FactDraft = valid(
-        FactDraft,
-        topic=topic,
-        content=content,
-        fact_kind=kind,
-        authority=authority,
-        citations=citations,
-        observed_at=seen,
-    )
-
-    async def work(session: Session, out: Output) -> None:
-        write = LongTermExtraction(facts=(draft,))
-        report = await session.write(MemoryWriteRequest(scope=session.scope, write=write, dry_run=dry_run))
-        out.report(report, lambda console: console.print(receipt(report)))
-
-    return run(work, when_missing=WhenMissing.PRETEND if dry_run else WhenMissing.MAKE)
+    draft = valid(FactDraft, fact_kind=kind, observed_at=at, **asked)
+    request = MemoryWriteRequest(scope=scope_of(None), write=LongTermExtraction(facts=(draft,)), dry_run=dry_run)
+    return answer(request, tables_common.written, when_missing=storing(dry_run=dry_run))
 
 
-@facts.command("merge", cls=Command)
+@facts.command("list")
+@click.argument("query", default="")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=OneOf(State),
+    default=(State.ACTIVE.value,),
+    show_default=True,
+    help="In which state; may be repeated.",
+)
+@_KINDS
+@disclosing
+@paged("How many facts to show at most.")
+@common
+def list_facts(**asked: Any) -> int | None:
+    """Show the facts that hold every word of QUERY, with what they are worth, and what is not learned."""
+    return answer(FactListRequest(**asked), tables_facts.listed)
+
+
+@facts.command("show")
+@click.argument("fact")
+@disclosing
+@common
+def show(*, fact: str, include_private: bool) -> int | None:
+    """Show the fact with the id FACT in full, in any state."""
+    return answer(FactDetailRequest(id=fact, include_private=include_private), tables_facts.shown)
+
+
+@facts.command("correct")
+@click.argument("fact")
+@click.argument("text")
+@_VERSION
+@reasoned()
+@dry()
+@common
+def correct(*, fact: str, text: str, **asked: Any) -> int | None:
+    """Put TEXT in the place of the fact with the id FACT, which was wrong; history stays."""
+    return _change(id=fact, action=FactAction.CORRECT, content=text, **asked)
+
+
+@facts.command("change")
+@click.argument("fact")
+@click.argument("action", type=OneOf(FactAction))
+@click.option("--content", metavar="TEXT", help="For correct and supersede: what takes its place.")
+@dated("--at", "For supersede and invalidate: since when, in ISO 8601; now without it.")
+@click.option("--privacy", type=OneOf(Privacy), help="For change_privacy.")
+@click.option("--reach", type=OneOf(Reach), help="For change_scope.")
+@in_conversation
+@_VERSION
+@reasoned()
+@dry()
+@common
+def change(*, fact: str, conversation: str | None, **asked: Any) -> int | None:
+    """Correct, supersede, delete, mark stale or invalidate a fact, or change its privacy or scope."""
+    channel = told(click.get_current_context()).get("channel")
+    where = {name: value for name, value in (("conversation", conversation), ("channel", channel)) if value}
+    return _change(id=fact, scope=scope_of(None).model_copy(update=where) if where else None, **asked)
+
+
+def _change(**asked: Any) -> int | None:
+    return answer(FactChangeRequest(**asked), tables_facts.changed)
+
+
+@facts.command("merge")
 @limited("How many pairs to fold at most.", most=limits.WRITES_PER_REQUEST)
 @click.option("--undo", multiple=True, metavar="FACT", help="Bring this folded fact back instead; may be repeated.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@dry()
 @common
-def merge(*, limit: int, undo: tuple[str, ...], dry_run: bool) -> int | None:
+def merge(**asked: Any) -> int | None:
     """Fold each fact that says nearly what another does into the surer of the two; history and citations stay."""
-    request = valid(MemoryMergeRequest, limit=limit, undo=undo, dry_run=dry_run)
+    return answer(MemoryMergeRequest(**asked), planes.facts_merged)
+
+
+@facts.command("forget")
+@click.argument("query")
+@_KINDS
+@disclosing
+@click.option("--token", metavar="TOKEN", help="Of a dry run: forget what it named, without asking.")
+@asking
+@reasoned()
+@dry()
+@common
+def forget(*, token: str | None, yes: bool, dry_run: bool, **asked: Any) -> int | None:
+    """Forget every fact that holds each word of QUERY; it is named first, and not learned again until allowed."""
+    first = FactForgetRequest(**asked, token=token, dry_run=dry_run or token is None)
 
     async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, MemoryMergeReport)
-        out.report(report, lambda console: planes.facts_merged(console, report))
+        report = await session.call(first, FactForgetReport)
+        if not dry_run and token is None and report.items and (yes or at_terminal()):
+            if not yes:
+                out.report(report, tables_facts.forgotten)
+            confirm(f"Forget these {len(report.items)} facts?", yes=yes)
+            report = await session.call(FactForgetRequest(**asked, token=report.token), FactForgetReport)
+        out.report(report, tables_facts.forgotten)
 
     return run(work)
+
+
+def _learning(action: LearningAction, about: str, *, needs_topic: bool) -> None:
+    """Add the command that does `action`."""
+
+    @facts.command(action.value, help=about)
+    @click.argument("topic", required=needs_topic)
+    @reasoned()
+    @dry()
+    @common
+    def learn(**asked: Any) -> int | None:
+        return answer(LearningRequest(action=action, **asked), tables_facts.learned)
+
+
+_learning(LearningAction.PAUSE, "Learn nothing, or not about TOPIC, until resumed.", needs_topic=False)
+_learning(LearningAction.RESUME, "Learn again what was paused.", needs_topic=False)
+_learning(LearningAction.SUPPRESS, "Learn nothing about TOPIC until it is allowed.", needs_topic=True)
+_learning(LearningAction.ALLOW, "Learn about TOPIC again, also what was forgotten of it.", needs_topic=True)
 
 
 @command("profile")
 @click.argument("person", default="")
-@click.option("--as-of", metavar="WHEN", help="What held at this time, in ISO 8601.")
-@click.option("--known-at", metavar="WHEN", help="What was believed at this time.")
+@dated("--as-of", "What held at this time, in ISO 8601.")
+@dated("--known-at", "What was believed at this time.")
 @click.option("--written", is_flag=True, help="Have the language model word it; each sentence cites its facts.")
 @disclosing
 @limited("How many facts to show at most.", most=limits.PROFILE_LINES_MAX, usual=limits.PROFILE_LINES)
 @common
-def profile(
-    *, person: str, as_of: str | None, known_at: str | None, written: bool, include_private: bool, limit: int
-) -> int | None:
+def profile(*, written: bool, **asked: Any) -> int | None:
     """Show what is known of PERSON, grouped and cited; without a name, of the owner of the space."""
-    request = ProfileRequest(
-        person=person,
-        as_of=instant(as_of, field="--as-of") if as_of is not None else None,
-        known_at=instant(known_at, field="--known-at") if known_at is not None else None,
-        wording=ProfileWording.MODEL if written else ProfileWording.RULES,
-        include_private=include_private,
-        limit=limit,
-    )
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, ProfileReport)
-        out.report(report, lambda console: tables_facts.profiled(console, report))
-
-    return run(work)
+    wording = ProfileWording.MODEL if written else ProfileWording.RULES
+    return answer(ProfileRequest(wording=wording, **asked), tables_facts.profiled)

@@ -5,25 +5,16 @@ from typing import Any, cast
 import click
 
 from elytron.api.metadata_filters import where_from
-from elytron_cli.input.options import Command, Group, asking, common, disclosing, limited
-from elytron_cli.input.values import valid
-from elytron_cli.runner import run, storing
-from elytron_cli.session import Session
+from elytron_cli.input.options import Group, asking, choosing, common, disclosing, dry, limited, reasoned
+from elytron_cli.runner import answer, storing
 from elytron_cli.tables import records as tables_records
 from elytron_cli.terminal.confirmation import confirm
-from elytron_cli.terminal.output import Output
 from elytron_core.contracts.knowledge.records import (
-    RecordDeleteReport,
     RecordDeleteRequest,
-    RecordGetReport,
     RecordGetRequest,
-    RecordHistoryReport,
     RecordHistoryRequest,
-    RecordNamespaceListReport,
     RecordNamespaceListRequest,
-    RecordPutReport,
     RecordPutRequest,
-    RecordSearchReport,
     RecordSearchRequest,
 )
 from elytron_core.errors import InvalidInput
@@ -33,7 +24,6 @@ from elytron_core.strict_json import parse
 _NAMESPACE = click.argument("namespace")
 _KEY = click.argument("key")
 _EXPECT = click.option("--expect", "expected_version", type=int, metavar="N", help="Only if it has version N; 0: none.")
-_DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 _OFFSET = click.option("--offset", type=int, default=0, show_default=True, help="How many to leave out first.")
 
 
@@ -43,74 +33,51 @@ def records() -> None:
     """Keep JSON values under namespaces and keys. The parts of a NAMESPACE are separated by '/': users/ada/notes."""
 
 
-@records.command("put", cls=Command)
+@records.command("put")
 @_NAMESPACE
 @_KEY
 @click.argument("value")
 @click.option("--text", default="", metavar="TEXT", help="What a search by words reads.")
 @click.option("--ttl", "ttl_s", type=int, metavar="SECONDS", help="After how long it is gone.")
-@click.option(
-    "--privacy",
-    type=click.Choice([one.value for one in Privacy]),
-    default=Privacy.SHARED.value,
-    show_default=True,
-    help="Who may be shown it.",
-)
+@choosing("--privacy", Privacy.SHARED, "Who may be shown it.")
 @_EXPECT
-@_DRY_RUN
+@dry()
 @common
 def put(*, namespace: str, value: str, dry_run: bool, **asked: Any) -> int | None:
     """Store VALUE, which is JSON, under NAMESPACE and KEY."""
-    request = valid(
-        RecordPutRequest, namespace=parts(namespace), value=_json(value, field="VALUE"), dry_run=dry_run, **asked
-    )
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, RecordPutReport)
-        out.report(report, lambda console: tables_records.stored(console, report))
-
-    return run(work, when_missing=storing(dry_run=dry_run))
+    stored = _json(value, field="VALUE")
+    request = RecordPutRequest(namespace=parts(namespace), value=stored, dry_run=dry_run, **asked)
+    return answer(request, tables_records.stored, when_missing=storing(dry_run=dry_run))
 
 
-@records.command("get", cls=Command)
+@records.command("get")
 @_NAMESPACE
 @_KEY
 @disclosing
 @common
 def get(*, namespace: str, key: str, include_private: bool) -> int | None:
     """Show the record of NAMESPACE and KEY."""
-    request = valid(RecordGetRequest, namespace=parts(namespace), key=key, include_private=include_private)
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, RecordGetReport)
-        out.report(report, lambda console: tables_records.shown(console, report.record))
-
-    return run(work)
+    request = RecordGetRequest(namespace=parts(namespace), key=key, include_private=include_private)
+    return answer(request, tables_records.shown)
 
 
-@records.command("delete", cls=Command)
+@records.command("delete")
 @_NAMESPACE
 @_KEY
 @_EXPECT
-@click.option("--reason", default="", metavar="TEXT", help="Why; it is kept in the history.")
-@_DRY_RUN
+@reasoned()
+@dry()
 @asking
 @common
 def delete(*, namespace: str, key: str, yes: bool, dry_run: bool, **asked: Any) -> int | None:
     """Delete the record of NAMESPACE and KEY. Its history stays; `elytron erase` with its id removes that too."""
     if not dry_run:
         confirm(f"Delete the record {key!r}?", yes=yes)
-    request = valid(RecordDeleteRequest, namespace=parts(namespace), key=key, dry_run=dry_run, **asked)
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, RecordDeleteReport)
-        told = f"deleted {report.id}, version {report.version}" if report.version else "there is no such record"
-        out.report(report, lambda console: console.print(told, soft_wrap=True))
-
-    return run(work)
+    request = RecordDeleteRequest(namespace=parts(namespace), key=key, dry_run=dry_run, **asked)
+    return answer(request, tables_records.deleted)
 
 
-@records.command("search", cls=Command)
+@records.command("search")
 @click.argument("namespace", default="")
 @click.option("--query", default="", metavar="TEXT", help="Only those whose text answers it, best first.")
 @click.option("--where", default="{}", metavar="JSON", help='Only values that meet it: {"size": {"gte": 3}}.')
@@ -123,18 +90,12 @@ def search(*, namespace: str, where: str, **asked: Any) -> int | None:
     nested = _json(where, field="--where")
     if not isinstance(nested, dict):
         raise InvalidInput(field="--where", problem="is no JSON object")
-    request = valid(
-        RecordSearchRequest, namespace=parts(namespace), where=where_from(cast("dict[str, Any]", nested)), **asked
-    )
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, RecordSearchReport)
-        out.report(report, lambda console: tables_records.found(console, report))
-
-    return run(work)
+    conditions = where_from(cast("dict[str, Any]", nested))
+    request = RecordSearchRequest(namespace=parts(namespace), where=conditions, **asked)
+    return answer(request, tables_records.found)
 
 
-@records.command("namespaces", cls=Command)
+@records.command("namespaces")
 @click.argument("prefix", default="")
 @click.option("--depth", "max_depth", type=int, metavar="N", help="Cut namespaces to N parts.")
 @limited("How many namespaces to show at most.")
@@ -143,29 +104,18 @@ def search(*, namespace: str, where: str, **asked: Any) -> int | None:
 @common
 def namespaces(*, prefix: str, **asked: Any) -> int | None:
     """Show the namespaces that begin with PREFIX, and how many records each holds."""
-    request = valid(RecordNamespaceListRequest, prefix=parts(prefix), **asked)
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, RecordNamespaceListReport)
-        out.report(report, lambda console: tables_records.listed(console, report))
-
-    return run(work)
+    return answer(RecordNamespaceListRequest(prefix=parts(prefix), **asked), tables_records.listed)
 
 
-@records.command("history", cls=Command)
+@records.command("history")
 @_NAMESPACE
 @_KEY
 @disclosing
 @common
 def history(*, namespace: str, key: str, include_private: bool) -> int | None:
     """Show the versions of the record of NAMESPACE and KEY, oldest first; also of a deleted one."""
-    request = valid(RecordHistoryRequest, namespace=parts(namespace), key=key, include_private=include_private)
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, RecordHistoryReport)
-        out.report(report, lambda console: tables_records.versions(console, report))
-
-    return run(work)
+    request = RecordHistoryRequest(namespace=parts(namespace), key=key, include_private=include_private)
+    return answer(request, tables_records.versions)
 
 
 def parts(namespace: str, /) -> tuple[str, ...]:

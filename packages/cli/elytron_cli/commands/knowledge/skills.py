@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from elytron_cli.input.files import read_file
-from elytron_cli.input.options import Command, Group, asking, common, limited
+from elytron_cli.input.options import Group, OneOf, asking, common, dry, limited, reasoned
 from elytron_cli.input.skill_files import skill_writes
 from elytron_cli.input.values import valid
-from elytron_cli.runner import run, storing
+from elytron_cli.runner import answer, run, storing
 from elytron_cli.session import Session
+from elytron_cli.tables import common as tables_common
 from elytron_cli.tables import skills as tables_skills
 from elytron_cli.terminal.confirmation import confirm
 from elytron_cli.terminal.output import Output
@@ -21,16 +23,12 @@ from elytron_core.contracts.knowledge.skills import (
     RuntimeSkillDetailReport,
     RuntimeSkillDetailRequest,
     RuntimeSkillEditRequest,
-    RuntimeSkillGovernReport,
     RuntimeSkillGovernRequest,
-    RuntimeSkillListReport,
     RuntimeSkillListRequest,
     RuntimeSkillMutationReport,
-    RuntimeSkillReuseReport,
     RuntimeSkillReuseRequest,
     RuntimeSkillSetEnabledRequest,
 )
-from elytron_core.model import Request
 from elytron_core.planes.knowledge.procedural import ReuseOutcome, SkillSource, full_name
 
 REFUSED = 2
@@ -42,24 +40,18 @@ def skills() -> None:
     """See and govern what was learned. Names may be given without `runtime_skill__`. Nothing here executes a skill."""
 
 
-@skills.command("list", cls=Command)
+@skills.command("list")
 @click.argument("query", required=False)
-@click.option("--disabled", is_flag=True, help="Disabled ones too.")
-@click.option("--retired", is_flag=True, help="Retired ones too.")
+@click.option("--disabled", "include_disabled", is_flag=True, help="Disabled ones too.")
+@click.option("--retired", "include_retired", is_flag=True, help="Retired ones too.")
 @limited("How many at most.")
 @common
-def list_skills(*, query: str | None, disabled: bool, retired: bool, limit: int) -> int | None:
+def list_skills(**asked: Any) -> int | None:
     """List runtime skills, those in use and of quality first; with QUERY those that have its words."""
-    request = RuntimeSkillListRequest(query=query, include_disabled=disabled, include_retired=retired, limit=limit)
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, RuntimeSkillListReport)
-        out.report(report, lambda console: tables_skills.listed(console, report))
-
-    return run(work)
+    return answer(RuntimeSkillListRequest(**asked), tables_skills.listed)
 
 
-@skills.command("show", cls=Command)
+@skills.command("show")
 @click.argument("name")
 @click.option("--raw", is_flag=True, help="Print the Markdown form, which `skills import` reads.")
 @common
@@ -71,44 +63,29 @@ def show(*, name: str, raw: bool) -> int | None:
         report = await session.call(request, RuntimeSkillDetailReport)
         if raw:
             click.echo(report.raw_content, nl=False)
-            return
-        out.report(report, lambda console: tables_skills.shown(console, report))
+        else:
+            out.report(report, tables_skills.shown)
 
     return run(work)
 
 
-@skills.command("edit", cls=Command)
+@skills.command("edit")
 @click.argument("name")
 @click.option("--title", metavar="TEXT", help="Its new title.")
 @click.option("--topic", metavar="TEXT", help="Its new topic.")
 @click.option("--summary", metavar="TEXT", help="Its new summary.")
 @click.option("--procedure-file", type=click.Path(path_type=Path), metavar="FILE", help="A file with its new steps.")
-@click.option("--reason", default="", metavar="TEXT", help="Why; it is kept with the change.")
+@reasoned("Why; it is kept with the change.")
 @common
-def edit(
-    *,
-    name: str,
-    title: str | None,
-    topic: str | None,
-    summary: str | None,
-    procedure_file: Path | None,
-    reason: str,
-) -> int | None:
+def edit(*, name: str, procedure_file: Path | None, reason: str, **parts: Any) -> int | None:
     """Revise the runtime skill NAME; what is not named stays, and the change is kept as a diff."""
-    if title is None and topic is None and summary is None and procedure_file is None:
+    if procedure_file is None and not any(part is not None for part in parts.values()):
         raise click.UsageError("say what is to change: --title, --topic, --summary or --procedure-file")
-    request = RuntimeSkillEditRequest(
-        name=full_name(name),
-        title=title,
-        topic=topic,
-        summary=summary,
-        procedure=read_file(procedure_file) if procedure_file is not None else None,
-        edit_reason=reason,
-    )
-    return _mutate(request)
+    procedure = read_file(procedure_file) if procedure_file is not None else None
+    return _mutate(RuntimeSkillEditRequest(name=full_name(name), procedure=procedure, edit_reason=reason, **parts))
 
 
-@skills.command("enable", cls=Command)
+@skills.command("enable")
 @click.argument("name")
 @common
 def enable(*, name: str) -> int | None:
@@ -116,7 +93,7 @@ def enable(*, name: str) -> int | None:
     return _mutate(RuntimeSkillSetEnabledRequest(name=full_name(name), enabled=True))
 
 
-@skills.command("disable", cls=Command)
+@skills.command("disable")
 @click.argument("name")
 @common
 def disable(*, name: str) -> int | None:
@@ -124,7 +101,7 @@ def disable(*, name: str) -> int | None:
     return _mutate(RuntimeSkillSetEnabledRequest(name=full_name(name), enabled=False))
 
 
-@skills.command("delete", cls=Command)
+@skills.command("delete")
 @click.argument("name")
 @asking
 @common
@@ -134,9 +111,9 @@ def delete(*, name: str, yes: bool) -> int | None:
     return _mutate(RuntimeSkillDeleteRequest(name=full_name(name)))
 
 
-@skills.command("import", cls=Command)
+@skills.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Only read and judge the files.")
+@dry("Only read and judge the files.")
 @common
 def import_skills(*, files: Sequence[Path], dry_run: bool) -> int | None:
     """Write the procedures in FILES as runtime skills: Markdown as `skills show --raw` prints it, JSON or JSON Lines.
@@ -146,60 +123,43 @@ def import_skills(*, files: Sequence[Path], dry_run: bool) -> int | None:
     writes = tuple(write for file in files for write in skill_writes(file.name, read_file(file)))
     write = valid(Procedural, writes=writes, source=SkillSource.MANUAL)
     request = MemoryWriteRequest(write=write, dry_run=dry_run)
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.write(request)
-        out.report(report, lambda console: tables_skills.written(console, report))
-
-    return run(work, when_missing=storing(dry_run=dry_run))
+    return answer(request, tables_common.written, when_missing=storing(dry_run=dry_run))
 
 
-@skills.command("outcome", cls=Command)
+@skills.command("outcome")
 @click.argument("names", nargs=-1, required=True)
-@click.option("--outcome", type=click.Choice([one.value for one in ReuseOutcome]), required=True, help="How it went.")
+@click.option("--outcome", type=OneOf(ReuseOutcome), required=True, help="How it went.")
 @click.option("--note", default="", metavar="TEXT", help="A word on it.")
 @common
-def outcome(*, names: Sequence[str], outcome: str, note: str) -> int | None:
+def outcome(*, names: Sequence[str], **asked: Any) -> int | None:
     """Say how it went with the runtime skills NAMES: a mismatch asks for a revision, a success takes that back."""
-    request = RuntimeSkillReuseRequest(names=tuple(map(full_name, names)), outcome=ReuseOutcome(outcome), note=note)
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, RuntimeSkillReuseReport)
-        out.report(report, lambda console: tables_skills.reused(console, report))
-
-    return run(work)
+    return answer(RuntimeSkillReuseRequest(names=tuple(map(full_name, names)), **asked), tables_skills.reused)
 
 
-@skills.command("govern", cls=Command)
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@skills.command("govern")
+@dry()
 @common
 def govern(*, dry_run: bool) -> int | None:
     """Merge duplicates, retire stale skills, remove those of no use."""
-    request = RuntimeSkillGovernRequest(dry_run=dry_run)
-
-    async def work(session: Session, out: Output) -> None:
-        report = await session.call(request, RuntimeSkillGovernReport)
-        out.report(report, lambda console: tables_skills.governed(console, report))
-
-    return run(work)
+    return answer(RuntimeSkillGovernRequest(dry_run=dry_run), tables_skills.governed)
 
 
-@skills.command("dirs", cls=Command)
+@skills.command("dirs")
 @common
 def dirs() -> int | None:
     """Show what the directories in --agent-skill-dirs (or ELYTRON_AGENT_SKILL_DIRS) hold. They are only read."""
 
     async def work(session: Session, out: Output) -> None:
         report = (await session.call(MemoryInspectionRequest(), MemoryInspectionReport)).agent_skills
-        out.report(report, lambda console: tables_skills.directories(console, report))
+        out.report(report, tables_skills.directories)
 
     return run(work)
 
 
-def _mutate(request: Request) -> int | None:
-    async def work(session: Session, out: Output) -> int | None:
-        report = await session.call(request, RuntimeSkillMutationReport)
-        out.report(report, lambda console: tables_skills.mutated(console, report))
+def _mutate(
+    request: RuntimeSkillEditRequest | RuntimeSkillSetEnabledRequest | RuntimeSkillDeleteRequest,
+) -> int | None:
+    def code(report: RuntimeSkillMutationReport) -> int | None:
         return REFUSED if report.refused is not None else None
 
-    return run(work)
+    return answer(request, tables_skills.mutated, code=code)

@@ -3,10 +3,9 @@
 import asyncio
 import json
 import os
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -14,19 +13,24 @@ import elytron
 from elytron import RemoteMemory
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, by_request
 from elytron_adapter import codec
-from elytron_cli.commands.conversation.write import receipt
-from elytron_cli.input.options import Group, command, common, limited, told
+from elytron_cli.input.files import spoken, standard_input
+from elytron_cli.input.options import Group, command, common, limited, sized, told
 from elytron_cli.input.server_address import Server, addressed
 from elytron_cli.runner import output
 from elytron_cli.tables import common as tables_common
 from elytron_cli.tables import recall
-from elytron_cli.terminal.output import Output, json_text
+from elytron_cli.terminal.output import json_text
 from elytron_core import limits
-from elytron_core.contracts.conversation.projection import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.conversation.write import MemoryWriteReport
-from elytron_core.contracts.knowledge.recall import MemoryRecallReport, MemoryRecallRequest
-from elytron_core.errors import InvalidInput, PayloadTooLarge, Unauthorized, UnreadableFile
+from elytron_core.contracts.conversation.projection import MemoryProjectionRequest
+from elytron_core.contracts.knowledge.recall import MemoryRecallRequest
+from elytron_core.errors import PayloadTooLarge, Unauthorized, UnreadableFile
 from elytron_core.model import Value
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+ReportT = TypeVar("ReportT", bound=Value)
+Show = Callable[["Console", ReportT], None]
 
 _REPEATABLE = click.option("--idempotency-key", metavar="KEY", help="Do it once, however often this is run.")
 _REQUEST = click.option(
@@ -40,23 +44,34 @@ def client() -> None:
     """Call a memory on a server. Every operation has a command of its name."""
 
 
-def _reached(server: Server, work: Callable[[RemoteMemory, Output], Awaitable[None]]) -> None:
-    """Connect to the server, do `work`, let go of it."""
+def _called(
+    server: Server, call: Callable[[RemoteMemory], Awaitable[ReportT]], show: "Show[ReportT]", *, exact: bool = False
+) -> None:
+    """Connect to the server, make the call, let go of it, and print the report."""
     out = output()
     space = told(click.get_current_context()).get("space") or os.environ.get("ELYTRON_SPACE")
 
-    async def whole() -> None:
+    async def whole() -> ReportT:
         async with elytron.connect(server.url, api_key=server.key, space=space, proxy=server.proxy) as memory:
-            await work(memory, out)
+            return await call(memory)
 
     try:
-        asyncio.run(whole())
+        report = asyncio.run(whole())
     except Unauthorized:
         raise Unauthorized("give a key of that server in ELYTRON_API_KEY") from None
+    out.report(report, show, exact=exact)
 
 
-def _show(out: Output, report: Value) -> None:
-    out.report(report, lambda console: console.print(json_text(report), soft_wrap=True), exact=True)
+def _performed(
+    server: Server, request: Value, show: "Show[ReportT]", *, key: str | None = None, exact: bool = False
+) -> None:
+    """Perform `request` on the server and print its report."""
+    kind = cast("type[ReportT]", by_request(request).report)
+    _called(server, lambda memory: memory.operate(request, kind, idempotency_key=key), show, exact=exact)
+
+
+def _shown(console: "Console", report: Value) -> None:
+    console.print(json_text(report), soft_wrap=True)
 
 
 def _generic(operation: AnyOperation, /) -> click.Command:
@@ -64,19 +79,11 @@ def _generic(operation: AnyOperation, /) -> click.Command:
 
     def perform(*, server: Server, given: str | None, idempotency_key: str | None = None) -> None:
         request = codec.decode(operation, _read(given) if given is not None else b"{}")
-        _perform(request, server=server, idempotency_key=idempotency_key)
+        _performed(server, request, _shown, key=idempotency_key, exact=True)
 
     perform.__doc__ = operation.summary
     body = _REQUEST(_REPEATABLE(perform) if operation.mutates else perform)
     return command(operation.name)(addressed(body))
-
-
-def _perform(request: Value, *, server: Server, idempotency_key: str | None) -> None:
-    async def work(memory: RemoteMemory, out: Output) -> None:
-        report = by_request(request).report
-        _show(out, await memory.operate(request, report, idempotency_key=idempotency_key))
-
-    _reached(server, work)
 
 
 @command("recall")
@@ -84,41 +91,19 @@ def _perform(request: Value, *, server: Server, idempotency_key: str | None) -> 
 @limited("How many memories at most.", most=limits.RECALL_MAX, usual=limits.RECALL_DEFAULT)
 @_REQUEST
 @addressed
-def _recall(*, query: str | None, limit: int, given: str | None, server: Server) -> None:
+def _recall(*, given: str | None, server: Server, **plain: Any) -> None:
     """Find what answers QUERY, best first."""
-    plain = {"query": query, "limit": limit}
-    request = codec.decode(by_request(MemoryRecallRequest(query="")), _either(query, plain, given))
-
-    async def work(memory: RemoteMemory, out: Output) -> None:
-        report = await memory.operate(request, MemoryRecallReport)
-        out.report(report, lambda console: recall.recalled(console, report))
-
-    _reached(server, work)
+    _performed(server, _either(MemoryRecallRequest(query=""), plain, given), recall.recalled)
 
 
 @command("project")
 @click.argument("query", required=False)
-@click.option(
-    "--max-chars",
-    "--max-len",
-    "max_chars",
-    type=click.IntRange(0, limits.PROJECTION_CHARS_MAX),
-    default=limits.PROJECTION_CHARS_DEFAULT,
-    show_default=True,
-    help="Its size.",
-)
+@sized(limits.PROJECTION_CHARS_DEFAULT, "Its size.")
 @_REQUEST
 @addressed
-def _project(*, query: str | None, max_chars: int, given: str | None, server: Server) -> None:
+def _project(*, given: str | None, server: Server, **plain: Any) -> None:
     """Show the block that a model would see for QUERY."""
-    plain = {"query": query, "max_chars": max_chars}
-    request = codec.decode(by_request(MemoryProjectionRequest(query="")), _either(query, plain, given))
-
-    async def work(memory: RemoteMemory, out: Output) -> None:
-        report = await memory.operate(request, MemoryProjectionReport)
-        out.report(report, lambda console: tables_common.projected(console, report))
-
-    _reached(server, work)
+    _performed(server, _either(MemoryProjectionRequest(query=""), plain, given), tables_common.projected)
 
 
 @command("add")
@@ -127,37 +112,23 @@ def _project(*, query: str | None, max_chars: int, given: str | None, server: Se
 @click.option("--conversation", metavar="NAME", help="The conversation it belongs to; needs --space.")
 @_REPEATABLE
 @addressed
-def _add(
-    *,
-    text: str,
-    speaker: str | None,
-    conversation: str | None,
-    idempotency_key: str | None,
-    server: Server,
-) -> None:
+def _add(*, text: str, server: Server, **about: Any) -> None:
     """Store TEXT as evidence ("-" reads standard input)."""
-    words = _text(_standard_input(limits.MESSAGE_CHARS * 4)) if text == "-" else text
-
-    async def work(memory: RemoteMemory, out: Output) -> None:
-        report: MemoryWriteReport = await memory.add(
-            words, speaker=speaker, conversation=conversation, idempotency_key=idempotency_key
-        )
-        out.report(report, lambda console: console.print(receipt(report)))
-
-    _reached(server, work)
+    words = spoken(text)
+    _called(server, lambda memory: memory.add(words, **about), tables_common.written)
 
 
-def _either(query: str | None, plain: dict[str, Any], given: str | None) -> bytes:
-    """Return the request: in plain words or in JSON, and not both."""
-    if (query is None) == (given is None):
+def _either(kind: Value, plain: dict[str, Any], given: str | None) -> Value:
+    """Return a request like `kind`: in plain words or in JSON, and not both."""
+    if (plain["query"] is None) == (given is None):
         raise click.UsageError("give either QUERY or --request")
-    return _read(given) if given is not None else json.dumps(plain).encode()
+    return codec.decode(by_request(kind), _read(given) if given is not None else json.dumps(plain).encode())
 
 
 def _read(given: str) -> bytes:
     """Return the JSON that `given` is, or names. Raises UnreadableFile, PayloadTooLarge."""
     if given == "-":
-        return _standard_input(limits.JSON_BYTES)
+        return standard_input(limits.JSON_BYTES)
     if not given.startswith("@"):
         return given.encode("utf-8", "surrogateescape")
     path = Path(given[1:])
@@ -168,20 +139,6 @@ def _read(given: str) -> bytes:
         raise UnreadableFile(name=path.name, problem="cannot be read") from error
     if len(data) > limits.JSON_BYTES:
         raise PayloadTooLarge(limit=limits.JSON_BYTES, what=f"the file {path.name!r}")
-    return data
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode("utf-8").strip()
-    except UnicodeDecodeError:
-        raise InvalidInput(field="standard input", problem="is not UTF-8") from None
-
-
-def _standard_input(limit: int) -> bytes:
-    data = sys.stdin.buffer.read(limit + 1)
-    if len(data) > limit:
-        raise PayloadTooLarge(limit=limit, what="standard input")
     return data
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from elytron_cli.input.options import Command, Group, asking, common
+from elytron_cli.input.options import Group, asking, common
 from elytron_cli.refusal import Declined
 from elytron_cli.terminal.confirmation import confirm
 from elytron_cli.terminal.output import json_text
@@ -131,7 +131,7 @@ def _placed(body: Body) -> Body:
 
 
 def _command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
-    return gateway.command(name, cls=Command)
+    return gateway.command(name)
 
 
 @_command("health")

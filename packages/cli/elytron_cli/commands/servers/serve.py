@@ -5,13 +5,12 @@ import gc
 import os
 import sys
 from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from elytron_cli.input.options import command, common
+from elytron_cli.input.options import Body, OneOf, command, common
 from elytron_cli.runner import output, settings
 from elytron_cli.server.extras import Wanted, beside
 from elytron_cli.session import opened, without_core_dumps
@@ -24,8 +23,7 @@ from elytron_mcp_shell import DEFAULT_SETS, ToolSet
 from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
-    from elytron_adapter.admission_control import Bounds
-    from elytron_http_shell.server import Started
+    from elytron_http_shell.server import Serving, Started
     from elytron_proxy import ProxySettings
 
 
@@ -40,7 +38,7 @@ class ServeReport(Value):
     operator_key: str | None = None
 
 
-_BESIDE = (
+_BESIDE: Final = (
     click.option("--work", is_flag=True, help="Do the jobs that were put off, of every space."),
     click.option(
         "--projection-events", is_flag=True, help="Leave an entry in the journal for each projection; no word of it."
@@ -85,7 +83,7 @@ _BESIDE = (
         "--mcp-tools",
         "tools",
         multiple=True,
-        type=click.Choice([item.value for item in ToolSet]),
+        type=OneOf(ToolSet),
         default=tuple(item.value for item in DEFAULT_SETS),
         show_default=True,
         help="Which tools MCP shows; may be repeated.",
@@ -99,70 +97,8 @@ _BESIDE = (
     ),
     click.option("--quota-bytes", type=click.IntRange(0), help="Bytes in a gateway user's resources; without: any."),
 )
-
-
-def _wanting(body: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Give a command the options that say what is shown beside the operations, as one value `wanted`."""
-
-    @wraps(body)
-    def told(
-        *,
-        work: bool,
-        projection_events: bool,
-        share_store: bool,
-        upstream: str | None,
-        llm_upstreams: tuple[str, ...],
-        llm_peers: tuple[str, ...],
-        hosts: tuple[str, ...],
-        folders: tuple[Path, ...],
-        types: tuple[str, ...],
-        upload_bytes: int | None,
-        tools: tuple[str, ...],
-        mcp_private: bool,
-        public_url: str | None,
-        quota_messages: int | None,
-        quota_bytes: int | None,
-        **others: Any,
-    ) -> int | None:
-        secret = settings().gateway_secret
-        wanted = Wanted(
-            share_store=share_store,
-            upstream=upstream,
-            llm=_llm(llm_upstreams, llm_peers),
-            hosts=frozenset(hosts),
-            folders=folders,
-            types=types,
-            upload_bytes=upload_bytes,
-            secret=secret.value if secret is not None else None,
-            quota_messages=quota_messages,
-            quota_bytes=quota_bytes,
-            tools=frozenset(map(ToolSet, tools)),
-            mcp_private=mcp_private,
-            public_url=public_url,
-            work=work,
-            projection_events=projection_events,
-        )
-        return body(wanted=wanted, **others)
-
-    for option in reversed(_BESIDE):
-        told = option(told)
-    return told
-
-
-def _llm(upstreams: tuple[str, ...], peers: tuple[str, ...]) -> "ProxySettings | None":
-    """Return how model APIs are shown below /llm; None if they are not."""
-    if not upstreams:
-        return None
-    from elytron_proxy.settings import ProxySettings, networks_of, upstreams_of
-
-    return ProxySettings(
-        upstreams=upstreams_of(upstreams, environment=os.environ),
-        space=settings().space.value,
-        trusted_peers=networks_of(peers),
-    )
-
-
-_BOUNDS = (
+"""Options for surfaces beside the operations: the fields of `Wanted`, and the model servers below /llm."""
+_BOUNDS: Final = (
     click.option(
         "--calls-per-minute",
         type=click.IntRange(0),
@@ -178,32 +114,7 @@ _BOUNDS = (
         help="From one address; 0: any number. Behind a proxy everybody has its address.",
     ),
 )
-
-
-def _bounding(body: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Give a command the options that say how much is taken on, as one value `bounds`."""
-
-    @wraps(body)
-    def told(*, calls_per_minute: int, wrong_credentials_per_minute: int, **others: Any) -> int | None:
-        from elytron_adapter.admission_control import Bounds
-
-        bounds = Bounds(calls_per_minute=calls_per_minute, wrong_credentials_per_minute=wrong_credentials_per_minute)
-        return body(bounds=bounds, **others)
-
-    for option in reversed(_BOUNDS):
-        told = option(told)
-    return told
-
-
-class Reach(TypedDict):
-    """Names, proxies and openness of a server, as `Serving` takes them."""
-
-    names: frozenset[str]
-    trusted_proxies: frozenset[str]
-    is_described_to_all: bool
-
-
-_REACH = (
+_REACH: Final = (
     click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A name that the server is reached by."),
     click.option(
         "--trusted-proxy",
@@ -218,72 +129,79 @@ _REACH = (
 )
 
 
-def _reached(body: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Give a command the options that say how a server is reached, as one value `reach`."""
+def options(*several: Callable[[Body], Body]) -> Callable[[Body], Body]:
+    """Give a command several options, in their order."""
 
-    @wraps(body)
-    def told(*, names: tuple[str, ...], proxies: tuple[str, ...], is_public: bool, **others: Any) -> int | None:
-        reach = Reach(names=frozenset(names), trusted_proxies=frozenset(proxies), is_described_to_all=is_public)
-        return body(reach=reach, **others)
+    def give(body: Body) -> Body:
+        for option in reversed(several):
+            body = option(body)
+        return body
 
-    for option in reversed(_REACH):
-        told = option(told)
-    return told
+    return give
+
+
+def listening(port: int, /) -> Callable[[Body], Body]:
+    """Give a server the options that say where it listens; without them, on `port` of this machine alone."""
+    return options(
+        click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
+        click.option(
+            "--port", type=click.IntRange(0, 65_535), default=port, show_default=True, help="Port; 0: any free one."
+        ),
+    )
+
+
+def logging(usual: str, told: str, /) -> Callable[[Body], Body]:
+    """Give a server the options that say how it logs, from the level `usual` on without them."""
+    levels = click.Choice(["debug", "info", "warning", "error"])
+    return options(
+        click.option("--log", "style", type=click.Choice(["console", "json"]), help="Without: console at a terminal."),
+        click.option("--log-level", type=levels, default=usual, show_default=True, help=told),
+    )
 
 
 @command("serve")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=8010, show_default=True, help="Port; 0: any free one.")
+@listening(8010)
 @click.option("--development", is_flag=True, help="Ask nobody for a key. On this machine alone.")
 @click.option("--operator-key", is_flag=True, help="Make an operator's first key and print it, this once.")
-@click.option("--log", "style", type=click.Choice(["console", "json"]), help="Without: console at a terminal.")
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="From which level on is logged; requests are at info.",
-)
-@click.option("--otel", is_flag=True, help="Send spans over OTLP, as OTEL_ variables say.")
-@_reached
-@_bounding
+@logging("info", "From which level on is logged; requests are at info.")
+@click.option("--otel", "spans", is_flag=True, help="Send spans over OTLP, as OTEL_ variables say.")
+@options(*_REACH)
+@options(*_BOUNDS)
 @common
-@_wanting
+@options(*_BESIDE)
 def serve(
     *,
-    host: str,
-    port: int,
-    development: bool,
-    operator_key: bool,
-    reach: "Reach",
     style: str | None,
     log_level: str,
-    otel: bool,
-    bounds: "Bounds",
-    wanted: Wanted,
+    names: tuple[str, ...],
+    proxies: tuple[str, ...],
+    is_public: bool,
+    calls_per_minute: int,
+    wrong_credentials_per_minute: int,
+    llm_upstreams: tuple[str, ...],
+    llm_peers: tuple[str, ...],
+    **given: Any,
 ) -> int | None:
     """Serve the store over HTTP, until it is interrupted.
 
     Callers need an access key (`elytron access add`). It listens on this machine alone unless --host says otherwise.
     """
-    from elytron_http_shell.server import Serving, Started
+    from elytron_adapter.admission_control import Bounds
+    from elytron_http_shell.server import Serving
     from elytron_http_shell.server import serve as served
 
     log_to_stderr(style, log_level)
     without_core_dumps()
     found, out = settings(), output()
     serving = Serving(
-        host=host,
-        port=port,
-        development=development,
-        **reach,
-        bounds=bounds,
-        spans=otel,
-        operator_key=operator_key,
+        **{name: given.pop(name) for name in ("host", "port", "development", "operator_key", "spans")},
+        names=frozenset(names),
+        trusted_proxies=frozenset(proxies),
+        is_described_to_all=is_public,
+        bounds=Bounds(calls_per_minute=calls_per_minute, wrong_credentials_per_minute=wrong_credentials_per_minute),
     )
-
-    def started(told: Started, protocols: tuple[str, ...]) -> None:
-        _ready(out, _report(told, _shown(found.store.value), protocols), wants_key=operator_key)
+    secret = found.gateway_secret.value if found.gateway_secret is not None else None
+    wanted = Wanted(llm=_llm(llm_upstreams, llm_peers), secret=secret, **given)
 
     async def work() -> None:
         async with (
@@ -293,7 +211,7 @@ def serve(
             await served(
                 session.runtime,
                 serving,
-                started=lambda told: started(told, more.protocols),
+                started=lambda told: _ready(out, _report(told, found.store.value, more.protocols), serving),
                 further=more.further,
                 known=more.known,
             )
@@ -307,10 +225,24 @@ def _report(told: "Started", store: str, protocols: tuple[str, ...]) -> ServeRep
     return ServeReport(
         address=told.address,
         mode=told.mode,
-        store=store,
+        # In full: other commands are started in other folders.
+        store=store if ":" in store else str(Path(store).absolute()),
         pid=os.getpid(),
         protocols=protocols,
         operator_key=told.operator_key,
+    )
+
+
+def _llm(upstreams: tuple[str, ...], peers: tuple[str, ...]) -> "ProxySettings | None":
+    """Return how model APIs are shown below /llm; None if they are not."""
+    if not upstreams:
+        return None
+    from elytron_proxy.settings import ProxySettings, networks_of, upstreams_of
+
+    return ProxySettings(
+        upstreams=upstreams_of(upstreams, environment=os.environ),
+        space=settings().space.value,
+        trusted_peers=networks_of(peers),
     )
 
 
@@ -324,7 +256,7 @@ def log_to_stderr(style: str | None, level: str, /) -> None:
     configure(LogStyle(style or ("console" if sys.stderr.isatty() else "json")), level=level)
 
 
-def _ready(out: Output, report: ServeReport, *, wants_key: bool) -> None:
+def _ready(out: Output, report: ServeReport, serving: "Serving") -> None:
     """Say where it listens; spare the search for cyclic garbage what is loaded by now, which stays for good."""
     lines = [
         f"listening on {report.address}",
@@ -336,19 +268,14 @@ def _ready(out: Output, report: ServeReport, *, wants_key: bool) -> None:
     ]
     if report.operator_key is not None:
         lines.insert(4, f"  operator's key, shown this once: {report.operator_key}")
-    elif wants_key:
+    elif serving.operator_key:
         lines.insert(
             4, "  operator's key: there is one, shown when it was made; `elytron access rotate` gives a new one"
         )
-    out.report(report, lambda console: console.print("\n".join(lines), soft_wrap=True))
+    out.report(report, lambda console, _: console.print("\n".join(lines), soft_wrap=True))
     sys.stdout.flush()  # the process that started this one may read it through a pipe
     gc.collect()
     gc.freeze()
-
-
-def _shown(store: str) -> str:
-    """Return where the store is, in full: other commands are started in other folders."""
-    return store if ":" in store else str(Path(store).absolute())
 
 
 def loop_factory():

@@ -9,8 +9,8 @@ import click
 
 from elytron.remote.address import address_of
 from elytron.remote.shutdown import shut_down
-from elytron_cli.commands.servers.serve import log_to_stderr, loop_factory
-from elytron_cli.input.options import Command, Group, command, common
+from elytron_cli.commands.servers.serve import listening, log_to_stderr, logging, loop_factory
+from elytron_cli.input.options import Group, choosing, command, common
 from elytron_cli.input.server_address import Server, addressed
 from elytron_cli.runner import output, settings
 from elytron_cli.session import opened, without_core_dumps
@@ -46,23 +46,9 @@ class ProxyReport(Value):
     metavar="[PREFIX=]URL",
     help=(f"A model server; with a prefix, for the models whose names begin so. Without: {DEFAULT_UPSTREAM}."),
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=PORT, show_default=True, help="Port; 0: any free one.")
-@click.option(
-    "--placement",
-    type=click.Choice([item.value for item in Placement]),
-    default=Placement.TAIL.value,
-    show_default=True,
-    help="Where memory stands in a request.",
-)
-@click.option(
-    "--memory",
-    "use",
-    type=click.Choice([item.value for item in MemoryUse]),
-    default=MemoryUse.ON.value,
-    show_default=True,
-    help="How memory takes part, unless a request says otherwise.",
-)
+@listening(PORT)
+@choosing("--placement", Placement.TAIL, "Where memory stands in a request.")
+@choosing("--memory", MemoryUse.ON, "How memory takes part, unless a request says otherwise.")
 @click.option(
     "--max-chars",
     type=click.IntRange(0, limits.PROJECTION_CHARS_MAX),
@@ -70,7 +56,7 @@ class ProxyReport(Value):
     show_default=True,
     help="Size of what memory adds.",
 )
-@click.option("--keep-partial", is_flag=True, help="Keep answers that their length or a filter ended, too.")
+@click.option("--keep-partial", "partial", is_flag=True, help="Keep answers that their length or a filter ended, too.")
 @click.option("--finish", is_flag=True, help="Read answers to their end, and keep them, if their client leaves.")
 @click.option("--stateless", is_flag=True, help="Keep no responses for `previous_response_id`.")
 @click.option(
@@ -90,14 +76,7 @@ class ProxyReport(Value):
 @click.option(
     "--development", is_flag=True, help="Ask nobody for a key, also if there are some. On this machine alone."
 )
-@click.option("--log", "style", type=click.Choice(["console", "json"]), help="Without: console at a terminal.")
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="warning",
-    show_default=True,
-    help="From which level on is logged.",
-)
+@logging("warning", "From which level on is logged.")
 @common
 def proxy(
     *,
@@ -105,6 +84,9 @@ def proxy(
     host: str,
     port: int,
     development: bool,
+    stateless: bool,
+    peers: tuple[str, ...],
+    hosts: tuple[str, ...],
     style: str | None,
     log_level: str,
     **given: Any,
@@ -115,47 +97,22 @@ def proxy(
     is read from ELYTRON_LLM_UPSTREAM_KEY; clients show an access key, once there is one (`elytron access add`).
     """
     from elytron_http_shell.server import Serving
+    from elytron_proxy import ProxySettings
 
     log_to_stderr(style, log_level)
     without_core_dumps()
-    serving = Serving(host=host, port=port, development=development, names=frozenset(given["hosts"]))
-    asked = _settings(upstreams, host=host, **given)
+    serving = Serving(host=host, port=port, development=development, names=frozenset(hosts))
+    asked = ProxySettings(
+        upstreams=upstreams_of(upstreams or (DEFAULT_UPSTREAM,), environment=os.environ),
+        space=settings().space.value,
+        stateful=not stateless,
+        trusted_peers=networks_of(peers),
+        hosts=frozenset({"localhost", "127.0.0.1", "::1", host.lower(), *(name.lower() for name in hosts)}),
+        **given,
+    )
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(asked, serving))
     return None
-
-
-def _settings(
-    upstreams: tuple[str, ...],
-    *,
-    host: str,
-    placement: str,
-    use: str,
-    max_chars: int,
-    keep_partial: bool,
-    finish: bool,
-    stateless: bool,
-    resend: bool,
-    audit: bool,
-    peers: tuple[str, ...],
-    hosts: tuple[str, ...],
-) -> "ProxySettings":
-    from elytron_proxy import ProxySettings
-
-    return ProxySettings(
-        upstreams=upstreams_of(upstreams or (DEFAULT_UPSTREAM,), environment=os.environ),
-        placement=Placement(placement),
-        memory=MemoryUse(use),
-        space=settings().space.value,
-        max_chars=max_chars,
-        partial=keep_partial,
-        finish=finish,
-        stateful=not stateless,
-        resend=resend,
-        audit=audit,
-        trusted_peers=networks_of(peers),
-        hosts=frozenset({"localhost", "127.0.0.1", "::1", host.lower(), *(name.lower() for name in hosts)}),
-    )
 
 
 async def _serve(asked: "ProxySettings", serving: Any) -> None:
@@ -212,7 +169,7 @@ def _ready(out: Output, told: "Started", asked: "ProxySettings", store: str) -> 
         f"  OpenAI clients: base URL {report.address}/v1; Anthropic's and Ollama's: {report.address}",
         f"  stop it: Ctrl-C, or kill {report.pid}",
     )
-    out.report(report, lambda console: console.print("\n".join(lines), soft_wrap=True))
+    out.report(report, lambda console, _: console.print("\n".join(lines), soft_wrap=True))
     sys.stdout.flush()
 
 
@@ -222,11 +179,11 @@ def server() -> None:
     """End a server that runs on this machine."""
 
 
-@server.command("stop", cls=Command)
+@server.command("stop")
 @click.option("--reason", default="", metavar="TEXT", help="Why, for whoever called.")
 @addressed
 def stop(*, reason: str, server: Server) -> None:
     """End the server at --url: it finishes what it accepted. Needs an operator's key, on the server's own machine."""
     address = address_of(server.url, api_key=server.key, proxy=server.proxy)
     report = asyncio.run(shut_down(address, reason=reason))
-    output().report(report, lambda console: console.print(f"the server ends: process {report.pid}"))
+    output().report(report, lambda console, _: console.print(f"the server ends: process {report.pid}"))
