@@ -65,9 +65,7 @@ def _limits(process: int) -> list[str]:
     return Path(f"/proc/{process}/limits").read_text().splitlines()
 
 
-async def _served(
-    folder: Path, *options: str, meanwhile: Callable[[str], Awaitable[None]] | None = None
-) -> tuple[str, int, bytes]:
+async def _served(folder: Path, *options: str, meanwhile: Callable[[str], Awaitable[None]]) -> tuple[str, int, bytes]:
     """Return what a server prints when it listens, its exit code after SIGTERM, and its log."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "from elytron_cli.main import run; run()", "serve", "--port", "0", *options,
@@ -85,8 +83,7 @@ async def _served(
             if sys.platform == "linux":
                 (core,) = [line for line in _limits(process.pid) if line.startswith("Max core file size")]
                 assert core.split()[4] == "0", "a crash would write keys and content to a disk"
-            if meanwhile is not None:
-                await meanwhile(json.loads(told)["address"])
+            await meanwhile(told)
             process.send_signal(signal.SIGTERM)
             _, log = await process.communicate()
     finally:
@@ -96,9 +93,32 @@ async def _served(
     return told, process.returncode or 0, log
 
 
+async def _project(address: str, **headers: str) -> None:
+    async with httpx.AsyncClient(base_url=address, headers=headers, trust_env=False, timeout=100) as client:
+        for path, body in (("add", {"text": "Ada likes tea."}), ("context", {"query": "tea"})):
+            assert (await client.post(f"/v1/{path}", json=body)).status_code == 200
+
+
+async def _projections(folder: Path) -> int:
+    """Return how many projections the journal of the default space tells of."""
+    async with sdk.open(folder / "m.db", space="default") as memory:
+        entries = await memory.context.store.journal(SpaceId("default"), after=0, limit=100)
+    assert entries
+    return [entry.action for entry in entries].count(Action.PROJECTION)
+
+
+@pytest.fixture
+def key(elytron: CommandLine) -> str:
+    """Make a key of the default space."""
+    return elytron.json("access", "add", "--kind", "user", "--label", "laptop")["key"]
+
+
 @pytest.mark.anyio
-async def test_a_server_tells_where_it_listens_and_ends_when_asked(tmp_path: Path) -> None:
-    told, code, log = await _served(tmp_path, "--operator-key")
+async def test_a_server_tells_where_it_listens_and_ends_when_asked(elytron: CommandLine, key: str) -> None:
+    async def project(told: str) -> None:
+        await _project(json.loads(told)["address"], Authorization=f"Bearer {key}")
+
+    told, code, log = await _served(elytron.folder, "--operator-key", meanwhile=project)
     report = json.loads(told)
     assert code == 0
     assert report["address"].startswith("http://127.0.0.1:")
@@ -106,27 +126,19 @@ async def test_a_server_tells_where_it_listens_and_ends_when_asked(tmp_path: Pat
     assert report["operator_key"].encode() not in log
     for line in log.splitlines():
         json.loads(line)
+    assert await _projections(elytron.folder) == 0
 
 
 @pytest.mark.anyio
-async def test_people_are_told_how_to_try_and_stop_it(tmp_path: Path) -> None:
-    told, code, _ = await _served(tmp_path, "--development", "--no-json", "--log", "console")
+async def test_people_are_told_how_to_try_and_stop_it_and_events_are_left_where_they_were_asked_for(
+    tmp_path: Path,
+) -> None:
+    async def project(told: str) -> None:
+        await _project(told.partition("listening on ")[2].split()[0])
+
+    options = ("--development", "--no-json", "--log", "console", "--projection-events")
+    told, code, _ = await _served(tmp_path, *options, meanwhile=project)
     assert code == 0
     assert "/docs" in told
     assert "development" in told
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize(("options", "count"), [((), 0), (("--projection-events",), 1)])
-async def test_a_projection_leaves_an_event_if_the_server_is_told_so(
-    tmp_path: Path, options: tuple[str, ...], count: int
-) -> None:
-    async def project(address: str) -> None:
-        async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=100) as client:
-            for path, body in (("add", {"text": "Ada likes tea."}), ("context", {"query": "tea"})):
-                assert (await client.post(f"/v1/{path}", json=body)).status_code == 200
-
-    await _served(tmp_path, "--development", "--log", "json", *options, meanwhile=project)
-    async with sdk.open(tmp_path / "m.db", space="default") as memory:
-        entries = await memory.context.store.journal(SpaceId("default"), after=0, limit=100)
-    assert [entry.action for entry in entries].count(Action.PROJECTION) == count
+    assert await _projections(tmp_path) == 1

@@ -1,12 +1,12 @@
 """The skill for agents that is shipped: its script takes the argument lines of the gateway's reference."""
 
 import json
-import os
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import pytest
@@ -27,33 +27,41 @@ def server() -> Iterator[Live]:
         yield live
 
 
-def ran(live: Live, line: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    known = {"PATH": os.environ["PATH"], "MEMORY_GATEWAY_BASE_URL": live.url} | environment
-    return subprocess.run(
-        [sys.executable, SCRIPT, *shlex.split(line)],
-        env=known,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+@pytest.fixture
+def gateway(server: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_GATEWAY_BASE_URL", server.url)
 
 
-def test_the_lines_of_the_reference_run(server: Live, tmp_path: Path) -> None:
+def test_the_script_runs_as_a_program(gateway: None) -> None:
+    done = subprocess.run([sys.executable, SCRIPT, "health"], capture_output=True, text=True, timeout=100, check=True)
+    assert json.loads(done.stdout)["status"] == "ok"
+
+
+def test_the_lines_of_the_reference_run(
+    gateway: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ran(line: str) -> tuple[object, str, str]:
+        """Return the exit code, output and errors of the script with these arguments, in this process."""
+        monkeypatch.setattr(sys, "argv", [str(SCRIPT), *shlex.split(line)])
+        with pytest.raises(SystemExit) as end:
+            run_path(str(SCRIPT), run_name="__main__")
+        out, errors = capsys.readouterr()
+        return end.value.code, out, errors
+
     def told(line: str) -> Any:
-        done = ran(server, line, **me)
-        assert (done.returncode, done.stderr) == (0, ""), line
-        return json.loads(done.stdout)
+        code, out, errors = ran(line)
+        assert (code, errors) == (0, ""), line
+        return json.loads(out)
 
-    me: dict[str, str] = {}
     made = told("create-user u_123")
-    me = {"MEMORY_GATEWAY_USER_ID": "u_123", "MEMORY_GATEWAY_USER_KEY": made["user_key"]}
+    monkeypatch.setenv("MEMORY_GATEWAY_USER_ID", "u_123")
+    monkeypatch.setenv("MEMORY_GATEWAY_USER_KEY", made["user_key"])
     document, messages = tmp_path / "document.md", tmp_path / "messages.json"
     document.write_text("# Terms\n\nPayment terms: thirty days.")
     messages.write_text(json.dumps(SAID))
     placed = '--app-id default --project-id default --title "Document title" --description "Optional description"'
     resource = told(f"upload-resource {document} {placed}")
-    assert (resource["status"], told("health")["status"]) == ("extracted", "ok")
+    assert resource["status"] == "extracted"
     assert told(f"get-resource {resource['resource_id']}")["resources"] == told("list-resources")["resources"]
     told(f"add-memory --session-id chat:c_456 --messages {messages}")
     told("flush-memory --session-id chat:c_456")
@@ -65,9 +73,10 @@ def test_the_lines_of_the_reference_run(server: Live, tmp_path: Path) -> None:
     told(f'override-memory {place} --text "Corrected memory text"')
     told(f'delete-memory {place} --reason "User requested deletion"')
     assert told(f"delete-resource {resource['resource_id']}")["deleted"] is True
-    wrong = ran(server, 'search "known preferences" --scope all_user_memory', **(me | {"MEMORY_GATEWAY_USER_KEY": "x"}))
-    assert wrong.returncode != 0
-    assert json.loads(wrong.stderr) == {"error": "Memory Gateway returned HTTP 401: invalid user credentials"}
+    monkeypatch.setenv("MEMORY_GATEWAY_USER_KEY", "x")
+    code, _, errors = ran('search "known preferences" --scope all_user_memory')
+    assert code == 1
+    assert json.loads(errors) == {"error": "Memory Gateway returned HTTP 401: invalid user credentials"}
 
 
 def test_the_skill_says_what_it_is_and_names_files_that_are_there() -> None:

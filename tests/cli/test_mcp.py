@@ -1,5 +1,6 @@
 """`elytron mcp`: a host's real client over stdin and stdout, and the text that is pasted into hosts."""
 
+import asyncio
 import json
 import sys
 import tomllib
@@ -9,27 +10,27 @@ import pytest
 from mcp import Client, StdioServerParameters
 from tests.cli.conftest import CommandLine
 
+import elytron as elytron_sdk
 from elytron_cli.agents.hosts import HOSTS, KEY, Host
 
 RUN = "from elytron_cli.main import run; run()"
 
 
 @pytest.mark.anyio
-async def test_a_host_starts_the_command_and_speaks_with_it(tmp_path: Path) -> None:
-    command = StdioServerParameters(
-        command=sys.executable,
-        args=["-c", RUN, "mcp", "--store", str(tmp_path / "m.db"), "--space", "ada", "--tools", "core", "--operator"],
-    )
-    async with Client(command) as client:
+async def test_a_host_starts_the_command_and_has_the_tools_that_its_owner_chose(tmp_path: Path) -> None:
+    options = ["--store", str(tmp_path / "m.db"), "--space", "ada", "--tools", "core", "--tools", "destructive"]
+    command = StdioServerParameters(command=sys.executable, args=["-c", RUN, "mcp", *options, "--operator"])
+    async with asyncio.timeout(100), Client(command) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
-        assert {"memory_add", "memory_recall"} <= names
-        assert "memory_export" not in names  # a whole memory is taken out where that was asked for alone
-        added = await client.call_tool("memory_add", {"text": "The ferry leaves at six."})
-        assert not added.is_error
-    async with Client(command) as client:
-        found = await client.call_tool("memory_recall", {"query": "ferry"})
-        assert found.structured_content is not None
-        assert [hit["text"] for hit in found.structured_content["hits"]] == ["The ferry leaves at six."]
+        assert {"memory_add", "memory_recall", "memory_erase"} <= names
+        stored = await client.call_tool("memory_add", {"text": "The boiler code is 4417."})
+        assert stored.structured_content is not None
+        erasing = {"ids": [stored.structured_content["decisions"][0]["id"]]}
+        assert (await client.call_tool("memory_erase", erasing)).is_error
+        assert not (await client.call_tool("memory_erase", {**erasing, "confirm": "erase"})).is_error
+        assert not (await client.call_tool("memory_add", {"text": "The ferry leaves at six."})).is_error
+    async with elytron_sdk.open(tmp_path / "m.db", space="ada") as memory:
+        assert [hit.text for hit in (await memory.list()).items] == ["The ferry leaves at six."]
 
 
 @pytest.mark.parametrize("host", list(Host))

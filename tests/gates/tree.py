@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from elytron_core.gc_pause import Uncollected, settle
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (".ci", "benchmarks", "docs", "examples", "fixtures", "packages", "requirements", "tests")
 _MADE = frozenset({"__pycache__", ".pytest_cache"})
@@ -38,7 +40,10 @@ def source(path: Path) -> str:
 @cache
 def parse(path: Path) -> ast.Module:
     """Return the syntax tree of the module at `path`, which is parsed once for all gates."""
-    return ast.parse(source(path), filename=str(path))
+    with Uncollected():  # all of the many nodes stay
+        tree = ast.parse(source(path), filename=str(path))
+        settle()
+    return tree
 
 
 @cache

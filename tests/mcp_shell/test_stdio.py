@@ -12,8 +12,6 @@ from typing import Any
 
 import mcp_types as types
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
 
 from elytron_mcp_shell.stdio import Lines, at_signals
 
@@ -74,14 +72,15 @@ async def test_who_ends_it_gets_no_more_lines() -> None:
         assert await anext(found, None) is None
 
 
-async def test_the_first_signal_ends_it_and_the_second_does_what_it_did() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_the_first_signal_ends_it_and_the_second_does_what_it_did(number: signal.Signals) -> None:
     ended = asyncio.Event()
-    before = signal.getsignal(signal.SIGTERM)
+    before = signal.getsignal(number)
     with at_signals(ended.set):
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
         async with asyncio.timeout(WAIT_S):
             await ended.wait()
-        assert signal.getsignal(signal.SIGTERM) is before
+        assert signal.getsignal(number) is before
     await asyncio.to_thread(_signalled, ended.set)
 
 
@@ -98,20 +97,7 @@ async def test_a_host_that_gives_no_standard_input_has_hung_up(tmp_path: Path) -
         assert await process.wait() == 0
 
 
-async def test_a_host_is_shown_the_tools_that_its_owner_chose(tmp_path: Path) -> None:
-    arguments = ["-c", RUN, "mcp", "--store", str(tmp_path / "m.db"), "--space", "ada"]
-    sets = ["--tools", "core", "--tools", "destructive"]
-    server = StdioServerParameters(command=sys.executable, args=[*arguments, *sets])
-    async with asyncio.timeout(WAIT_S), Client(stdio_client(server)) as client:
-        stored = await client.call_tool("memory_add", {"text": "The boiler code is 4417."})
-        assert stored.structured_content is not None
-        erasing = {"ids": [stored.structured_content["decisions"][0]["id"]]}
-        assert (await client.call_tool("memory_erase", erasing)).is_error
-        assert not (await client.call_tool("memory_erase", {**erasing, "confirm": "erase"})).is_error
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_a_signal_ends_the_command_while_its_host_holds_on(tmp_path: Path, number: signal.Signals) -> None:
+async def test_a_signal_ends_the_command_while_its_host_holds_on(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", RUN, "mcp", "--store", str(tmp_path / "m.db"), "--space", "ada",
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
@@ -122,6 +108,6 @@ async def test_a_signal_ends_the_command_while_its_host_holds_on(tmp_path: Path,
     process.stdin.write(b"garbage\n")
     async with asyncio.timeout(WAIT_S):
         assert json.loads(await process.stdout.readline())["error"]["code"] == types.PARSE_ERROR
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
         assert await process.stderr.read() == b""
