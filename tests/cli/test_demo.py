@@ -65,9 +65,13 @@ def test_the_sentence_that_answers_is_shown_whole(elytron: CommandLine, monkeypa
 def test_every_line_that_it_proposes_runs_as_it_is_printed(
     elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, before: tuple[str, ...], after: tuple[str, ...]
 ) -> None:
+    monkeypatch.setenv("ELYTRON_SPACE", "team")
     monkeypatch.setenv("ELYTRON_CHAT", "trip")
     proposed = elytron(*before, "demo", *after).stdout.partition("Try:\n")[2].splitlines()
     assert len(proposed) == 4
+    # As in a shell where they were set for the one command.
+    monkeypatch.delenv("ELYTRON_SPACE")
+    monkeypatch.delenv("ELYTRON_CHAT")
     for proposal in proposed:
         program, *arguments = shlex.split(proposal)
         assert program == "elytron"

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -89,9 +90,10 @@ def demo() -> None:
     # A first look is for people: JSON comes only with --json, also through a pipe.
     out = Output(as_json(context) or False)
     report = asyncio.run(_run(found, out))
-    given = {name: value for name, value in told(context).items() if name != "store"}
-    options = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
-    again = f"{_called()} {shlex.join(['--store', found.store.value, *options])}"
+    # Said again, for a variable may have been set for this command alone; what is secret is not printed.
+    named = [(name, one) for name, one in found.told().items() if one.origin.startswith(("--", "ELYTRON_", "BM_"))]
+    given = {f"--{name.replace('_', '-')}": one.value for name, one in named if name != "store" and not one.secret}
+    again = f"{_called()} {shlex.join(['--store', found.store.value, *chain.from_iterable(given.items())])}"
     out.report(report, lambda console, _: _show(console, report, again))
 
 
