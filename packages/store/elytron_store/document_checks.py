@@ -7,9 +7,11 @@ from typing import TypeVar
 from elytron_core import limits
 from elytron_core.canonical import checksum
 from elytron_core.errors import InvalidInput, LimitExceeded
+from elytron_core.gc_pause import Uncollected, settle
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Erasure, Ref, require_ref, require_space
 
+P = TypeVar("P")
 T = TypeVar("T")
 
 ERASURE_REF = Ref("erasure", "0")
@@ -18,7 +20,15 @@ ERASURE_REF = Ref("erasure", "0")
 
 async def off_loop(work: Callable[[Batch], T], batch: Batch, /) -> T:
     """Return `work(batch)`: at once, without waiting, but of an import, which may be large, in another thread."""
-    return await asyncio.to_thread(work, batch) if batch.is_import else work(batch)
+    return await asyncio.to_thread(uncollected, work, batch) if batch.is_import else work(batch)
+
+
+def uncollected(work: Callable[[P], T], part: P, /) -> T:
+    """Return `work(part)` of an import: a search for garbage in all that it makes would hold up the event loop."""
+    with Uncollected():
+        made = work(part)
+    settle()
+    return made
 
 
 def document_checksum(ref: Ref, revision: int, body: bytes, /) -> bytes:
