@@ -35,14 +35,15 @@ _BARE = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _CHINESE = re.compile(r"(?<!年)(?<!\d)(?P<month>1[0-2]|[1-9])月(?:(?P<day>[12]\d|3[01]|[1-9])[日号])?")
+# In words that are looked up, `(?a:...)` keeps IGNORECASE from taking "ı" for "i" and "ſ" for "s".
 _RELATIVE = re.compile(
-    r"\b(?P<which>last|this|past|previous)\s+(?P<unit>week(?:end)?|month|year|night|spring|summer|autumn|fall|winter"
-    r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b",
+    r"\b(?P<which>(?a:last|this|past|previous))\s+(?P<unit>(?a:week(?:end)?|month|year|night|spring|summer|autumn|fall"
+    r"|winter|monday|tuesday|wednesday|thursday|friday|saturday|sunday))\b",
     re.IGNORECASE,
 )
 _AGO = re.compile(
-    r"\b(?P<count>\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|a couple of|a few)\s+"
-    r"(?P<unit>day|week|month|year)s?\s+ago\b",
+    r"\b(?P<count>(?a:\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|a couple of|a few))\s+"
+    r"(?P<unit>(?a:day|week|month|year))s?\s+ago\b",
     re.IGNORECASE,
 )
 COUNTS: Final = {
@@ -52,7 +53,7 @@ COUNTS: Final = {
 _DAYS_OF: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
 _SLACK_OF: Final = {"day": 0, "week": 3, "month": 15, "year": 180}
 _NEAR: Final = {"today": 0, "tonight": 0, "yesterday": -1, "今天": 0, "昨天": -1, "前天": -2}
-_NEAR_WORD = re.compile(r"\b(?:today|tonight|yesterday)\b|今天|昨天|前天", re.IGNORECASE)
+_NEAR_WORD = re.compile(r"\b(?a:today|tonight|yesterday)\b|今天|昨天|前天", re.IGNORECASE)
 _CHINESE_RELATIVE: Final = {"上周": "last week", "上个月": "last month", "去年": "last year", "今年": "this year"}
 _CHINESE_RELATIVE_WORD = re.compile("|".join(_CHINESE_RELATIVE))
 _YEAR = re.compile(r"[0-9]{4}")
