@@ -1,12 +1,14 @@
-"""Copies of what goes: records that repeat turns, conversations or blocks, which an erasure takes along."""
+"""Copies that an erasure takes along: records that repeat turns, conversations or blocks, and vectors."""
 
 from collections.abc import Iterable
 
 from elytron.context import OperationContext
 from elytron.documents.plane_documents import KeptMemory
 from elytron.documents.prefix_scan import documents_under
+from elytron.indexing.vector_places import vectors_prefix
 from elytron.memories.lookup import Memory, TurnMemory
 from elytron_core.ids import SpaceId
+from elytron_core.planes.embedding import VECTORS
 from elytron_core.planes.knowledge.records import (
     COPIES_OF_BLOCKS,
     RECORDS,
@@ -15,7 +17,7 @@ from elytron_core.planes.knowledge.records import (
     copies_of_turn,
 )
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Ref
+from elytron_core.ports.store import Ref, Store
 
 
 async def copies_of(
@@ -32,6 +34,14 @@ async def copies_of(
             if memory.turn.host_id is not None:
                 prefixes.add(_below(record, copies_of_turn(memory.turn.host_id)))
     found = await documents_under(ctx.store, space, RECORDS, prefixes) if prefixes else ()
+    return {document.ref: document.revision for document in found}
+
+
+async def vectors_of(store: Store, space: SpaceId, sources: Iterable[Ref], /) -> dict[Ref, int]:
+    """Return the references of vectors of the documents `sources`, of all models, with their revisions."""
+    if not await store.scan(space, VECTORS, limit=1):
+        return {}
+    found = await documents_under(store, space, VECTORS, map(vectors_prefix, sources))
     return {document.ref: document.revision for document in found}
 
 

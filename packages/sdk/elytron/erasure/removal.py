@@ -9,8 +9,7 @@ from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import KeptMemory, by_plane, citations_of, id_of, touched
 from elytron.documents.planes import HOMES
 from elytron.documents.prefix_scan import documents_under
-from elytron.embedding.vector_removal import vectors_of
-from elytron.erasure.copies import copies_of
+from elytron.erasure.copies import copies_of, vectors_of
 from elytron.indexing.checkpoint_store import CHECKPOINT
 from elytron.memories.audit_trail import trail_documents
 from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored
