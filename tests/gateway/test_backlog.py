@@ -55,12 +55,11 @@ async def test_two_servers_that_drain_at_once_tell_each_message_once_and_in_its_
     gateway: Gateway, ada: dict[str, str], server: EverOs, tmp_path: Path
 ) -> None:
     server.refusing = DOWN
-    texts = [f"message {number}" for number in range(20)]
+    texts = [f"message {number}" for number in range(10)]
     for text in texts:
         assert (await gateway.add(add(ada, text))).status == "queued"
     server.refusing = None
-    both = [await process(tmp_path / "memory.db", server) for _ in range(2)]
-    counts = [int((await one.communicate())[0]) for one in both]
+    counts = await asyncio.gather(*(draining.drain(tmp_path / "memory.db", server.url) for _ in range(2)))
     assert told(server) == texts
     assert len(server.keys) == len(set(server.keys)) == sum(counts) == len(texts)
     assert (await gateway.health()).backlog == 0
@@ -115,20 +114,18 @@ async def test_of_many_messages_only_those_that_were_not_told_wait(
     assert told(server) == ["one", "two", "three", "a long message", "five"]
 
 
-@pytest.mark.parametrize("rubbish", [b"<html>Welcome</html>", b"{}", b'{"data": [1]}', b"\xff"])
-async def test_an_answer_of_something_else_is_none(
-    gateway: Gateway, ada: dict[str, str], server: EverOs, rubbish: bytes
-) -> None:
-    server.rubbish = rubbish
-    assert (await gateway.add(add(ada, "one"))).status == "queued"
+async def test_an_answer_of_something_else_is_none(gateway: Gateway, ada: dict[str, str], server: EverOs) -> None:
     search = wire.SearchRequest.model_validate({**ada, "query": "one", "scope": ["all_user_memory"]})
-    with pytest.raises(Unreachable, match="none of an EverOS server"):
-        await gateway.search(search)
+    for rubbish in (b"<html>Welcome</html>", b"{}", b'{"data": [1]}', b"\xff"):
+        server.rubbish = rubbish
+        assert (await gateway.add(add(ada, "one"))).status == "queued"
+        with pytest.raises(Unreachable, match="none of an EverOS server"):
+            await gateway.search(search)
     taken = await gateway.upload(wire.Placed(**ada), Given(b"thirty days", file_name="t.txt"))
-    assert (taken.status, (await gateway.health()).backlog) == ("failed", 1)
+    assert (taken.status, (await gateway.health()).backlog) == ("failed", 4)
     server.rubbish = None
     assert (await gateway.retry_resource(wire.Placed(**ada), taken.resource_id)).status == "extracted"
-    assert (await gateway.drain()).told == 1
+    assert (await gateway.drain()).told == 4
 
 
 async def test_what_it_says_of_a_memory_may_be_rubbish_in_part(

@@ -13,6 +13,7 @@ from tests.transports.serving import Served, served
 
 from elytron_adapter.identity.principals import PrincipalKind
 from elytron_cli.server.extras import Wanted
+from elytron_core import limits
 from elytron_core.ids import SpaceId
 
 pytestmark = pytest.mark.anyio
@@ -77,7 +78,10 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     writer.close()
 
 
-async def test_an_event_source_hears_every_entry_once_also_across_a_cut(server: Served, chromium: Page) -> None:
+async def test_an_event_source_hears_every_entry_once_also_across_a_cut(
+    server: Served, chromium: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "EVENTS_RETRY_MS", 10)
     key = await server.key(PrincipalKind.USER, "ada")
     relay = Relay(server.url)
     async with relay.listening() as address:

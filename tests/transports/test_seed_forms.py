@@ -1,8 +1,9 @@
 """Hosts that were written to the protocol's first text are understood alike over HTTP, WebSocket and A2A."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -14,6 +15,9 @@ from websockets.asyncio.client import connect
 
 from elytron_adapter.identity.principals import PrincipalKind
 from elytron_cli.server.extras import Wanted
+from elytron_core.contracts.knowledge.facts import FactListRequest
+from elytron_core.ids import SpaceId
+from elytron_core.scope import Scope
 from elytron_mcp_shell import ToolSet
 from elytron_mcp_shell.surfaces import mcp_surfaces
 
@@ -52,15 +56,35 @@ A2A = {
 }
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[Served]:
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def running() -> AsyncIterator[Served]:
     async with served(Wanted()) as running:
         yield running
 
 
+@dataclass(frozen=True)
+class Space:
+    """A space of a test's own on the server, with a user's key."""
+
+    server: Served
+    name: str
+    key: str
+
+
+@pytest.fixture
+async def space(running: Served, request: pytest.FixtureRequest) -> Space:
+    name = request.node.name
+    return Space(running, name, await running.key(PrincipalKind.USER, name))
+
+
 @asynccontextmanager
-async def over_http(server: Served) -> AsyncGenerator[Ask]:
-    async with client(server, await server.key(PrincipalKind.USER, "ada")) as http:
+async def over_http(space: Space) -> AsyncGenerator[Ask]:
+    async with client(space) as http:
 
         async def ask(operation: str, request: Json) -> Json:
             return (await http.post(f"/memory/{operation}", json=request)).json()
@@ -69,9 +93,9 @@ async def over_http(server: Served) -> AsyncGenerator[Ask]:
 
 
 @asynccontextmanager
-async def over_websocket(server: Served) -> AsyncGenerator[Ask]:
-    headers = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
-    address = server.url.replace("http", "ws", 1) + "/v1/ws"
+async def over_websocket(space: Space) -> AsyncGenerator[Ask]:
+    headers = {"Authorization": f"Bearer {space.key}"}
+    address = space.server.url.replace("http", "ws", 1) + "/v1/ws"
     async with connect(address, additional_headers=headers, proxy=None) as socket:
         await socket.recv()
 
@@ -84,8 +108,8 @@ async def over_websocket(server: Served) -> AsyncGenerator[Ask]:
 
 
 @asynccontextmanager
-async def over_a2a(server: Served) -> AsyncGenerator[Ask]:
-    async with client(server, await server.key(PrincipalKind.USER, "ada")) as http:
+async def over_a2a(space: Space) -> AsyncGenerator[Ask]:
+    async with client(space) as http:
 
         async def ask(operation: str, request: Json) -> Json:
             parts = [{"data": {"name": A2A[operation], "payload": request}}]
@@ -99,9 +123,9 @@ async def over_a2a(server: Served) -> AsyncGenerator[Ask]:
         yield ask
 
 
-def client(server: Served, key: str) -> httpx.AsyncClient:
-    headers = {"Authorization": f"Bearer {key}"}
-    return httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False, timeout=100)
+def client(space: Space) -> httpx.AsyncClient:
+    headers = {"Authorization": f"Bearer {space.key}"}
+    return httpx.AsyncClient(base_url=space.server.url, headers=headers, trust_env=False, timeout=100)
 
 
 WIRES = {"HTTP": over_http, "WebSocket": over_websocket, "A2A": over_a2a}
@@ -109,17 +133,17 @@ WIRES = {"HTTP": over_http, "WebSocket": over_websocket, "A2A": over_a2a}
 
 @pytest.mark.parametrize("form", WRITES)
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_write_is_known_by_its_fields(server: Served, wire: str, form: str) -> None:
+async def test_a_write_is_known_by_its_fields(space: Space, wire: str, form: str) -> None:
     body, plane = WRITES[form]
-    async with WIRES[wire](server) as ask:
+    async with WIRES[wire](space) as ask:
         told = await ask("write", body)
     assert [decision["plane"] for decision in told["decisions"]] == [plane]
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_query_and_a_bound_are_taken_by_their_first_names(server: Served, wire: str) -> None:
-    await server.memory.add("The boiler code is 4417.")
-    async with WIRES[wire](server) as ask:
+async def test_a_query_and_a_bound_are_taken_by_their_first_names(space: Space, wire: str) -> None:
+    await space.server.memory.add("The boiler code is 4417.", user_id=space.name)
+    async with WIRES[wire](space) as ask:
         found = await ask("recall", {"user_query": "boiler code"})
         block = await ask("project", {"user_query": "boiler code", "system_max_len": 1_500})
     assert [hit["text"] for hit in found["hits"]] == ["The boiler code is 4417."]
@@ -128,8 +152,8 @@ async def test_a_query_and_a_bound_are_taken_by_their_first_names(server: Served
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_an_error_bears_the_key_of_the_first_text(server: Served, wire: str) -> None:
-    async with WIRES[wire](server) as ask:
+async def test_an_error_bears_the_key_of_the_first_text(space: Space, wire: str) -> None:
+    async with WIRES[wire](space) as ask:
         wrong = await ask("write", {"writes": "s3cret"})
         foreign = await ask("recall", {"query": "x", "scope": {"space": "bob"}})
     assert (wrong["seed_key"], foreign["seed_key"]) == ("operation_mismatch", "forbidden")
@@ -137,8 +161,8 @@ async def test_an_error_bears_the_key_of_the_first_text(server: Served, wire: st
 
 
 @pytest.mark.parametrize("wire", ["HTTP", "WebSocket"])
-async def test_continuity_goes_from_one_chat_to_another(server: Served, wire: str) -> None:
-    async with WIRES[wire](server) as ask:
+async def test_continuity_goes_from_one_chat_to_another(space: Space, wire: str) -> None:
+    async with WIRES[wire](space) as ask:
         await ask("write", WRITES["extraction"][0])
         taken = await ask("export", {"chat_id": "kitchen"})
         body = {"snapshot": taken["snapshot"], "target_chat_id": "office", "mode": "BootstrapImport"}
@@ -148,31 +172,38 @@ async def test_continuity_goes_from_one_chat_to_another(server: Served, wire: st
     assert refused["seed_key"] == "forbidden"
 
 
-async def test_what_a_peer_proposes_in_the_first_form_speaks_for_no_user(server: Served) -> None:
+async def test_what_a_peer_proposes_in_the_first_form_speaks_for_no_user(space: Space) -> None:
     said = {"topic": "home town", "content": "Lisbon", "authority": "user_asserted"}
-    async with over_a2a(server) as ask:
+    async with over_a2a(space) as ask:
         await ask("write", {"extraction": {"facts": [said]}})
         refused = await ask("write", {"extraction": {"facts": [{"topic": "home town", "operation": "delete"}]}})
-    (fact,) = (await server.memory.list_facts()).items
+    listing = FactListRequest(scope=Scope(space=SpaceId(space.name)))
+    (fact,) = (await space.server.memory.list_facts(listing)).items
     assert (fact.content, fact.authority) == ("Lisbon", "imported")
     assert refused["error_key"] == "invalid_input"
 
 
-@pytest.mark.parametrize("transport", OPENERS)
-def test_typed_requests_take_the_first_names_everywhere(transport: str) -> None:
-    tools = mcp_surfaces(frozenset({ToolSet.ALL}))
-    with Live(further=(tools,)) as live, OPENERS[transport](live) as call:
-        call("write", {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Tea is green."}]}]}})
-        assert call("recall", {"user_query": "tea"})["hits"]
-        assert call("project", {"user_query": "tea", "system_max_len": 900})["budget"] == 900
+@pytest.fixture(scope="module")
+def live() -> Iterator[Live]:
+    with Live(further=(mcp_surfaces(frozenset({ToolSet.ALL})),)) as server:
+        yield server
 
 
 @pytest.mark.parametrize("transport", OPENERS)
-def test_a_turn_is_committed_under_the_first_names_of_its_place(transport: str) -> None:
-    place = {"memory_space_id": "ada", "channel_id": "phone", "conversation_id": "family"}
+def test_typed_requests_take_the_first_names_everywhere(live: Live, transport: str) -> None:
+    own = {"scope": {"space": f"typed {transport}"}}
+    with OPENERS[transport](live) as call:
+        call("write", {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Tea is green."}]}]}, **own})
+        assert call("recall", {"user_query": "tea", **own})["hits"]
+        assert call("project", {"user_query": "tea", "system_max_len": 900, **own})["budget"] == 900
+
+
+@pytest.mark.parametrize("transport", OPENERS)
+def test_a_turn_is_committed_under_the_first_names_of_its_place(live: Live, transport: str) -> None:
+    place = {"memory_space_id": f"placed {transport}", "channel_id": "phone", "conversation_id": "family"}
     said = {"text": "The ferry leaves at six.", "speaker": "Ada"}
     turn = {"turn_id": "t1", "input_messages": [said], "assistant_message": {"role": "assistant", "text": "Noted."}}
-    with Live(further=(mcp_surfaces(frozenset({ToolSet.ALL})),)) as live, OPENERS[transport](live) as call:
+    with OPENERS[transport](live) as call:
         call("commit_transcript", {"scope": place, "delta": turn})
-        (first, _) = call("list", {"scope": {"space": "ada"}})["items"]
+        (first, _) = call("list", {"scope": {"space": place["memory_space_id"]}})["items"]
     assert (first["channel"], first["conversation"]) == ("phone", "family")

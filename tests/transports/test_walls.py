@@ -45,7 +45,12 @@ class Walled:
         """The id of what bob keeps."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
 async def walled() -> AsyncIterator[Walled]:
     async with served(Wanted(tools=frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE}))) as server:
         ada = await server.key(PrincipalKind.USER, "ada")

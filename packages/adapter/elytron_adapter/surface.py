@@ -104,8 +104,7 @@ class Surface:
     """Something that the server shows: an ASGI application at a path, and who is let in to it.
 
     `running` is entered when the server starts and left when it ends. `credential`
-    finds the caller's credential: an `Authorization` header, or its replacement. `told` is what
-    OpenAPI says of an HTTP surface; sockets and mounts describe themselves.
+    finds the caller's credential: an `Authorization` header, or its replacement.
     """
 
     path: str
@@ -116,6 +115,7 @@ class Surface:
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None
     credential: Callable[[Mapping[str, str]], str | None] = bearer
     told: Told | None = None
+    """OpenAPI description of an HTTP surface; sockets and mounts describe themselves."""
     body: JsonBody | None = None
     """Rule for bodies that the application gets; it reads them itself if there is none."""
     is_repeatable: bool = False

@@ -16,7 +16,8 @@ from elytron_core.planes.conversation.transcript import Message, Role
 from elytron_gateway import blobs
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.collection import Shelf, commit, record_of
-from elytron_gateway.extraction import Extraction, Unreadable, media_type
+from elytron_gateway.extraction.child_process import Extraction, Unreadable
+from elytron_gateway.extraction.file_type import media_type
 from elytron_gateway.names import Owner
 from elytron_gateway.resources.remote_sources import Allowed, read
 from elytron_gateway.upstream.port import Item, Told

@@ -22,7 +22,7 @@ from elytron_gateway.accounts.quotas import Quotas
 from elytron_gateway.accounts.usage_counts import Counting
 from elytron_gateway.accounts.users import SPACE, Users
 from elytron_gateway.collection import record_of
-from elytron_gateway.extraction import Extraction
+from elytron_gateway.extraction.child_process import Extraction
 from elytron_gateway.messages import Upload
 from elytron_gateway.names import Owner
 from elytron_gateway.overrides import RESOURCE_TAG, Edits

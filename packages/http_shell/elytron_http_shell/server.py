@@ -268,6 +268,15 @@ def server_of(
             entrance.end = self._end
             told(self._end)
 
+        async def main_loop(self) -> None:
+            # uvicorn alone looks for its end ten times a second; the event ends it at once.
+            looks = asyncio.create_task(super().main_loop())
+            ending = asyncio.create_task(entrance.closing.wait())
+            await asyncio.wait([looks, ending], return_when=asyncio.FIRST_COMPLETED)
+            ending.cancel()
+            looks.cancel()
+            await asyncio.gather(looks, ending, return_exceptions=True)
+
         @contextmanager
         def capture_signals(self) -> Generator[None]:
             loop = asyncio.get_running_loop()

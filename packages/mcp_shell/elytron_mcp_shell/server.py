@@ -66,7 +66,7 @@ class Shell:
 
     def server(self) -> Server[Any]:
         """Return the SDK's server with everything that it answers."""
-        return Server(
+        server: Server[Any] = Server(
             "elytron",
             version=version("elytron"),
             title="Elytron memory",
@@ -79,6 +79,9 @@ class Shell:
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
         )
+        # No argument is sent as a header; without this, the SDK lists all tools before each call over HTTP.
+        server.get_tool_input_schema = lambda _name: None
+        return server
 
     def _operations(self, principal: Principal) -> dict[str, AnyOperation]:
         shown = operations_of(self._sets, is_operator=principal.kind in OPERATORS)

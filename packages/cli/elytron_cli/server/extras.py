@@ -60,7 +60,7 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
     """
     from elytron_adapter.http.store import store_surfaces
     from elytron_gateway.accounts.users import UserKeys
-    from elytron_gateway.extraction import readable_types
+    from elytron_gateway.extraction.file_type import readable_types
     from elytron_gateway.resources.remote_sources import Allowed
     from elytron_gateway.routes.surfaces import gateway_surfaces
     from elytron_gateway.service import Gateway, GatewayOptions, Quota

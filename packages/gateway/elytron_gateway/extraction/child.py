@@ -7,10 +7,12 @@ import io
 import json
 import sys
 from collections.abc import Iterator
-
-from pydantic import JsonValue
+from typing import TYPE_CHECKING
 
 from elytron_gateway.extraction.encodings import text_of
+
+if TYPE_CHECKING:
+    from elytron_core.strict_json import Json
 
 HEADING_CHARS = 200
 SPLIT_CHARS = 200_000
@@ -98,7 +100,7 @@ def _marked(data: bytes, media_type: str) -> str:
     return text
 
 
-def _flat(value: JsonValue, path: str) -> Iterator[str]:
+def _flat(value: "Json", path: str) -> Iterator[str]:
     """Yield a line per leaf of a JSON value: its path and its value."""
     match value:
         case dict():

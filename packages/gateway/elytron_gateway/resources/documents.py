@@ -23,7 +23,8 @@ from elytron_gateway import blobs, names
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.accounts.usage_counts import Counting, Planned, Room
 from elytron_gateway.collection import Kept, Shelf, commit, record_of
-from elytron_gateway.extraction import MEDIA, Chunk, Extraction, Unreadable, media_type, readable_types
+from elytron_gateway.extraction.child_process import Chunk, Extraction, Unreadable
+from elytron_gateway.extraction.file_type import MEDIA, media_type, readable_types
 from elytron_gateway.names import Owner
 from elytron_gateway.overrides import RESOURCE_TAG, Edits
 from elytron_gateway.sessions import Sessions

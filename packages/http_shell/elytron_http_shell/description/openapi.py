@@ -5,6 +5,7 @@ One is for generators of clients: members' operations, the flat calls and health
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
@@ -89,7 +90,7 @@ def document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -> Json:
             models.append((told.taken, "validation"))
         if isinstance(told.given, type):
             models.append((told.given, "serialization"))
-    refs, schemas = models_json_schema(list(dict.fromkeys(models)), ref_template=_REFS)
+    refs, schemas = _schemas(tuple(dict.fromkeys(models)))
     paths: Json = {}
     for surface, told in described:
         for method in surface.methods:
@@ -108,13 +109,20 @@ def document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -> Json:
         "security": _BEARER,
         "paths": paths,
         "components": {
-            "schemas": brief(schemas["$defs"], requests=requests, reports=reports, is_whole=is_whole),
+            "schemas": brief(schemas, requests=requests, reports=reports, is_whole=is_whole),
             "parameters": {_reusable(name): {"name": name, "in": "header", **told} for name, told in _HEADERS.items()},
             "responses": {_PROBLEM: _problem(refs)},
             "headers": {_ETAG: _ETAG_TOLD},
             "securitySchemes": _SECURITY,
         },
     }
+
+
+@lru_cache(maxsize=8)
+def _schemas(models: tuple[tuple[type[BaseModel], JsonSchemaMode], ...]) -> tuple[Refs, Json]:
+    """Return the references and schemas of `models`, which all servers of a process share: they take the longest."""
+    refs, schemas = models_json_schema(models, ref_template=_REFS)
+    return refs, schemas["$defs"]
 
 
 def _untold(surface: Surface) -> Told:
