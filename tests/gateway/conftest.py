@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from tests.gateway.asking import AT
-from tests.gateway.everos import EverOs
+from tests.gateway.everos import EverOs, EverOsServer
 
 import elytron
 from elytron_core.clock import FrozenClock, Instant
@@ -18,11 +18,16 @@ def clock() -> FrozenClock:
     return FrozenClock(Instant(AT))
 
 
+@pytest.fixture(scope="session")
+def everos() -> Iterator[EverOsServer]:
+    with EverOsServer() as server:
+        yield server
+
+
 @pytest.fixture
-def server() -> Iterator[EverOs]:
+def server(everos: EverOsServer) -> EverOs:
     """An EverOS server, with no memory yet."""
-    with EverOs() as everos:
-        yield everos
+    return everos.begin()
 
 
 @pytest.fixture

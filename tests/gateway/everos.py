@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 @dataclass
 class EverOs:
-    """Serves while the block lasts. `refusing` is the status that every call gets, with its code, while it is set.
+    """State of the server in one test. `refusing` is the status that every call gets, with its code, while it is set.
 
     `rubbish` is what it says instead of an answer. While it is `holding`, it takes messages and does not answer;
     `reached` is set by then. What comes again under one idempotency key is taken once. A search is answered when
@@ -39,33 +39,10 @@ class EverOs:
     calls: list[str] = field(default_factory=list[str])
     url: str = ""
 
-    def __enter__(self) -> Self:
-        app = Starlette(
-            routes=[
-                Route("/health", self._health, methods=["GET"]),
-                Route("/api/v2/memory/add", self._add, methods=["POST"]),
-                Route("/api/v2/memory/flush", self._flush, methods=["POST"]),
-                Route("/api/v2/memory/search", self._search, methods=["POST"]),
-            ]
-        )
-        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        self._server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-        Thread(target=lambda: asyncio.run(self._server.serve(sockets=[listening])), daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # It ends beside the next test, which has a server of its own.
-        self._server.should_exit = True
-
-    async def _health(self, _request: Request) -> Response:
+    async def health(self, _request: Request) -> Response:
         return JSONResponse({"status": "ok"}, status_code=200 if self.refusing is None else 503)
 
-    async def _add(self, request: Request) -> Response:
+    async def add(self, request: Request) -> Response:
         if (refused := self._refused("add")) is not None:
             return refused
         body: Json = await request.json()
@@ -81,7 +58,7 @@ class EverOs:
             await asyncio.sleep(0.01)
         return _told({"message_count": len(body["messages"]), "status": "accumulated"})
 
-    async def _flush(self, request: Request) -> Response:
+    async def flush(self, request: Request) -> Response:
         if (refused := self._refused("flush")) is not None:
             return refused
         body: Json = await request.json()
@@ -94,7 +71,7 @@ class EverOs:
             self.episodes.append(known | {name: body[name] for name in ("session_id", "app_id", "project_id")})
         return _told({"status": "extracted" if mine else "no_extraction"})
 
-    async def _search(self, request: Request) -> Response:
+    async def search(self, request: Request) -> Response:
         if (refused := self._refused("search")) is not None:
             return refused
         while self.calls.count("search") < self.together:
@@ -126,6 +103,46 @@ class EverOs:
             return None
         status, code = self.refusing
         return JSONResponse({"request_id": "0" * 32, "error": {"code": code, "message": "said"}}, status_code=status)
+
+
+class EverOsServer:
+    """Serves `current`, the state of one test, while the block lasts."""
+
+    def __init__(self) -> None:
+        self.current = EverOs()
+
+    def begin(self) -> EverOs:
+        """Return a state with no memory yet, and serve it from here on."""
+        self.current = EverOs(url=self.url)
+        return self.current
+
+    def __enter__(self) -> Self:
+        app = Starlette(
+            routes=[
+                Route("/{call}", self._answer, methods=["GET"]),
+                Route("/api/v2/memory/{call}", self._answer, methods=["POST"]),
+            ]
+        )
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        self._server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+        self._thread = Thread(target=lambda: asyncio.run(self._server.serve(sockets=[listening])), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=100)
+        assert not self._thread.is_alive()
+
+    async def _answer(self, request: Request) -> Response:
+        now = self.current
+        calls = {"health": now.health, "add": now.add, "flush": now.flush, "search": now.search}
+        return await calls[request.path_params["call"]](request)
 
 
 def _told(data: Json) -> Response:
