@@ -140,21 +140,21 @@ async def test_what_is_sent_again_under_its_key_counts_once_and_keeps_its_files_
     assert len(await memory.context.store.scan(SpaceId("ada"), "gateway_attachments", limit=10)) == 1
 
 
-async def test_what_an_upstream_refuses_takes_no_room(memory: elytron.MemoryRuntime) -> None:
+async def test_what_an_upstream_refuses_takes_no_room(memory: elytron.MemoryRuntime, server: EverOs) -> None:
     clock = FrozenClock(Instant(1))
-    with EverOs(refusing=(422, "INVALID_INPUT")) as server:
-        upstream = EverOsUpstream(server.url, clock=clock)
-        gateway = Gateway(memory, upstream=upstream, options=GatewayOptions(quota=Quota(messages=1)))
-        ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
-        with pytest.raises(GatewayRefused):
-            await gateway.add(add(ada, "one"))
-        assert (await gateway.usage("ada")).messages == 0
-        with pytest.raises(ElytronError, match="not owned"):
-            await gateway.flush(wire.FlushRequest(**ada, session_id="chat:c"))
-        server.refusing = None
+    server.refusing = (422, "INVALID_INPUT")
+    upstream = EverOsUpstream(server.url, clock=clock)
+    gateway = Gateway(memory, upstream=upstream, options=GatewayOptions(quota=Quota(messages=1)))
+    ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
+    with pytest.raises(GatewayRefused):
         await gateway.add(add(ada, "one"))
-        assert (await gateway.usage("ada")).messages == 1
-        await upstream.close()
+    assert (await gateway.usage("ada")).messages == 0
+    with pytest.raises(ElytronError, match="not owned"):
+        await gateway.flush(wire.FlushRequest(**ada, session_id="chat:c"))
+    server.refusing = None
+    await gateway.add(add(ada, "one"))
+    assert (await gateway.usage("ada")).messages == 1
+    await upstream.close()
 
 
 async def test_a_space_without_counts_is_counted_once(
