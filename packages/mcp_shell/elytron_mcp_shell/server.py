@@ -79,8 +79,7 @@ class Shell:
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
         )
-        # No argument is sent as a header; without this, the SDK lists all tools before each call over HTTP.
-        server.get_tool_input_schema = lambda _name: None
+        server.get_tool_input_schema = _sent_as_headers
         return server
 
     def _operations(self, principal: Principal) -> dict[str, AnyOperation]:
@@ -212,6 +211,10 @@ class Shell:
 
 
 _JSON = "application/json"
+
+
+def _sent_as_headers(_name: str) -> None:
+    """Return no schema: no argument is sent as a header. Without this, the SDK lists all tools before each call."""
 
 
 @cache
