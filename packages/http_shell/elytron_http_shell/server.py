@@ -271,11 +271,9 @@ def server_of(
         async def main_loop(self) -> None:
             # uvicorn alone looks for its end ten times a second; the event ends it at once.
             looks = asyncio.create_task(super().main_loop())
-            ending = asyncio.create_task(entrance.closing.wait())
-            await asyncio.wait([looks, ending], return_when=asyncio.FIRST_COMPLETED)
-            ending.cancel()
+            await entrance.closing.wait()
             looks.cancel()
-            await asyncio.gather(looks, ending, return_exceptions=True)
+            await asyncio.gather(looks, return_exceptions=True)
 
         @contextmanager
         def capture_signals(self) -> Generator[None]:
