@@ -44,6 +44,8 @@ MODULES = (
     "elytron_core/policy/admission/rules.py",
     "elytron_core/policy/transcript/view_cut.py",
     "elytron_core/policy/projection/builder.py",
+    "elytron_core/policy/projection/escape.py",
+    "elytron_core/policy/projection/lines.py",
     "elytron_core/policy/projection/sections.py",
     "elytron_core/policy/ranking/answer_score.py",
     "elytron_core/policy/ranking/facts.py",

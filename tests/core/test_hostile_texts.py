@@ -9,8 +9,8 @@ from elytron_core.policy.admission import own_output, procedure_checks
 from elytron_core.policy.extraction import rule_facts
 from elytron_core.policy.privacy import secrets
 from elytron_core.policy.privacy.secret_formats import BEGINNING, WITHIN
-from elytron_core.policy.projection import sections
 from elytron_core.policy.projection.builder import POLICY
+from elytron_core.policy.projection.escape import escape, unlinked
 from elytron_core.policy.query import question
 from elytron_core.policy.ranking import best_sentence, excerpts
 from elytron_core.policy.skills import front_matter
@@ -31,8 +31,8 @@ RULES: dict[str, Callable[[str], object]] = {
     "scrub": secrets.scrub,
     "strip_own_output": own_output.strip_own_output,
     "own_words": own_output.own_words,
-    "escape": sections.escape,
-    "unlinked": sections.unlinked,
+    "escape": escape,
+    "unlinked": unlinked,
     "glean": lambda text: rule_facts.glean(text[: rule_facts.READ_CHARS]),
     "sentences": lambda text: list(rule_facts.sentences(text)),
     "named_in": dates.named_in,

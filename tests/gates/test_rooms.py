@@ -16,7 +16,7 @@ WHOLE_DEPTH = 36
 """The same through all packages. This number only shrinks."""
 NOUNS = frozenset({
     "embedding", "fastembed", "keyring", "recorded", "rounding", "scripted", "sealed",
-    "shared", "staging", "standing_statements", "string", "timing",
+    "shared", "staging", "standing_phrases", "string", "timing",
 })  # fmt: skip
 """Words in -ing or -ed that name a thing of the field, and libraries."""
 FAMILIES = frozenset({

@@ -14,7 +14,7 @@ from elytron.journal.compaction import compact
 from elytron.models import ScriptedModel
 from elytron.transfer import restore
 from elytron_core.ids import SpaceId
-from elytron_store.journal import compaction
+from elytron_store.journal import stand_ins
 from elytron_store.sqlite.database.journal_rows import Appending
 
 P = ParamSpec("P")
@@ -25,7 +25,7 @@ POINTS = {
     "fsync": (os, "fsync"),
     "journal": (Appending, "finish"),
     "replace": (os, "replace"),
-    "run": (compaction, "stand_in"),
+    "run": (stand_ins, "stand_in"),
     "write": (restore, "commit"),
 }
 """The functions at which a process can die."""

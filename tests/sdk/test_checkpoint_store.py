@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 import pytest
 
 import elytron
-from elytron.indexing import checkpoint_store, index_manager
+from elytron.indexing import checkpoint_schedule, checkpoint_store, index_manager
 from elytron_core.errors import NotFound, StoreFull, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, JournalEntry, Ref
@@ -24,7 +24,7 @@ WORD = b"canari"
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have an index of few units stored while it goes on."""
-    monkeypatch.setattr(index_manager, "ASIDE_LEAST", 10)
+    monkeypatch.setattr(checkpoint_schedule, "ASIDE_LEAST", 10)
 
 
 async def nothing() -> None:

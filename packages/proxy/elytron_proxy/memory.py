@@ -47,7 +47,7 @@ from elytron_core.policy.tools.fingerprints import with_fingerprints
 from elytron_proxy import limits
 from elytron_proxy.caller import Caller, is_name
 from elytron_proxy.dialects import Prompt
-from elytron_proxy.dialects.content import fenced
+from elytron_proxy.dialects.placement import fenced
 
 ReportT = TypeVar("ReportT", bound=Value)
 Pause = Callable[[float], Awaitable[None]]

@@ -7,7 +7,8 @@ from os import PathLike, fspath
 from elytron.api import arguments, validation
 from elytron.context import Models, OperationContext
 from elytron.handle import Entering
-from elytron.indexing.index_manager import Folds, Storing
+from elytron.indexing.checkpoint_schedule import Storing
+from elytron.indexing.index_manager import Folds
 from elytron.indexing.progress import Progress
 from elytron.journal.notifier import AnnouncingStore
 from elytron.profile_limits import bounded, capacity_of

@@ -21,7 +21,7 @@ from elytron_core.ports.store import (
     validate,
 )
 from elytron_store import document_checks
-from elytron_store.journal import compaction
+from elytron_store.journal import stand_ins
 
 
 class Page(NamedTuple):
@@ -77,7 +77,7 @@ class Engine(ABC):
 
     async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
         self._require_open()
-        compaction.require_runs(space, runs)
+        stand_ins.require_runs(space, runs)
         return await self._compact(space, runs)
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:

@@ -23,7 +23,7 @@ from elytron_core.ports.store import (
 )
 from elytron_store import document_checks
 from elytron_store.engine import Engine, Page, pieces
-from elytron_store.journal import compaction
+from elytron_store.journal import stand_ins
 from elytron_store.ledger import Answered, Held, Ledger, Stage
 
 
@@ -103,7 +103,7 @@ class MemoryStore(Engine):
 
     async def _compact(self, space: SpaceId, runs: Sequence[Run]) -> int:
         known = self._held.get(space) or _Space()
-        kept = list(compaction.compacted(known.journal, runs))
+        kept = list(stand_ins.compacted(known.journal, runs))
         gone = len(known.journal) - len(kept)
         known.journal = kept
         return gone

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from elytron_agent.blocks.block import Block
-from elytron_core.policy.projection import sections as lines
+from elytron_core.policy.projection.escape import escape
+from elytron_core.policy.projection.lines import label_of
 
 _FENCE: Final = re.compile(r"<(?=[\s/]*(?:block|memory_blocks)\b)", re.IGNORECASE)
 _OPENED: Final = "\u2039"
@@ -18,7 +19,7 @@ def text_of(blocks: Iterable[Block], /) -> str:
 
 
 def _shown(block: Block) -> str:
-    label = lines.label_of(block.label).replace('"', "'")
+    label = label_of(block.label).replace('"', "'")
     about = f' description="{_quoted(block.description)}"' if block.description else ""
     read_only = ' read_only="true"' if block.read_only else ""
     head = f'<block label="{label}"{about} chars="{len(block.value)}/{block.limit}"{read_only}>'
@@ -26,9 +27,9 @@ def _shown(block: Block) -> str:
 
 
 def _quoted(text: str) -> str:
-    return _FENCE.sub(_OPENED, lines.escape(text)).replace('"', "'")
+    return _FENCE.sub(_OPENED, escape(text)).replace('"', "'")
 
 
 def _lines_of(text: str) -> list[str]:
     """Return the lines of a block; none of them opens or closes a fence of blocks, or of a host's template."""
-    return [_FENCE.sub(_OPENED, lines.escape(line)) for line in text.split("\n")] if text else []
+    return [_FENCE.sub(_OPENED, escape(line)) for line in text.split("\n")] if text else []

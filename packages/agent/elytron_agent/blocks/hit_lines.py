@@ -6,7 +6,7 @@ from elytron_agent import limits
 from elytron_agent.tool import ToolAnswer
 from elytron_core.contracts.knowledge.recall import RecallHit
 from elytron_core.planes.evidence import Trust
-from elytron_core.policy.projection import sections
+from elytron_core.policy.projection import lines
 
 _NOTHING = "Nothing was found."
 
@@ -22,12 +22,10 @@ def answer_of(hits: Iterable[RecallHit], /) -> ToolAnswer:
 def _line(hit: RecallHit) -> str:
     # A line that begins with a day and ends with an id is known as memory's own if it comes back.
     labels = (
-        sections.minute(hit.at),
-        sections.label_of(hit.speaker or hit.role or hit.plane),
-        f"in {sections.label_of(hit.conversation)}" if hit.conversation else "",
-        *(f"#{sections.label_of(tag)}" for tag in hit.tags),
+        lines.minute(hit.at),
+        lines.label_of(hit.speaker or hit.role or hit.plane),
+        f"in {lines.label_of(hit.conversation)}" if hit.conversation else "",
+        *(f"#{lines.label_of(tag)}" for tag in hit.tags),
     )
-    line = sections.line_of(
-        hit.id, labels, hit.text, most=limits.SEARCH_LINE_CHARS, is_outside=hit.trust is Trust.OUTSIDE
-    )
+    line = lines.line_of(hit.id, labels, hit.text, most=limits.SEARCH_LINE_CHARS, is_outside=hit.trust is Trust.OUTSIDE)
     return f"{line.head}{line.text} ({hit.id})"

@@ -14,7 +14,7 @@ from elytron_agent.hooks.items import MESSAGE, ItemPart, TurnItem
 from elytron_core.model import Value
 from elytron_core.policy.admission.own_output import strip_own_output
 from elytron_core.policy.projection.builder import POLICY as BLOCK_POLICY
-from elytron_core.policy.projection.sections import escape
+from elytron_core.policy.projection.escape import escape
 
 KIND: Final = "historical_memory"
 POLICY: Final = (

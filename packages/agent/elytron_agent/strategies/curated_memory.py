@@ -21,7 +21,7 @@ from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_t
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.errors import ElytronError
 from elytron_core.model import Request
-from elytron_core.policy.projection import sections as lines
+from elytron_core.policy.projection.escape import escape
 
 logger = logging.getLogger(__name__)
 HEADINGS: Final = {Target.MEMORY: "MEMORY (your own notes)", Target.USER: "USER PROFILE (who the user is)"}
@@ -146,7 +146,7 @@ def _shown(target: Target, entry: str) -> str:
     broken = injection_scan.findings(entry)
     if broken:
         return f"[BLOCKED: an entry of {target.file_name} is not shown ({', '.join(broken)}); remove it]"
-    return "\n".join(map(lines.escape, entry.split("\n")))
+    return "\n".join(map(escape, entry.split("\n")))
 
 
 def _usage(entries: Sequence[str], limit: int) -> str:

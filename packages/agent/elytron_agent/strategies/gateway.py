@@ -17,7 +17,7 @@ from elytron_core.canonical import digest
 from elytron_core.errors import GatewayRefused
 from elytron_core.model import Request, Value
 from elytron_core.policy.admission.own_output import REFERENCE_HEADING
-from elytron_core.policy.projection.sections import escape
+from elytron_core.policy.projection.escape import escape
 from elytron_core.scope import Name
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import names

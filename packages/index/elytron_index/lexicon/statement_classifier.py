@@ -10,7 +10,7 @@ from typing import Final
 from elytron_core.policy.extraction.rule_facts import sentences
 from elytron_core.ports.models import StatementLabel
 from elytron_core.text.features import READ_CHARS
-from elytron_core.text.standing_statements import Lasting, StandingPhrases
+from elytron_core.text.standing_phrases import Lasting, StandingPhrases
 
 MODEL: Final = "statements"
 _LABELS: Final = {

@@ -2,9 +2,9 @@
 
 from itertools import islice
 
-from elytron.admission.texts import admitting
 from elytron.context import OperationContext
 from elytron.flows.maintenance import uses_model
+from elytron.intake.texts import admitting
 from elytron.jobs.queue import enqueue
 from elytron.memories.chat_aliases import home
 from elytron.ops.conversation.transcript import commit_transcript

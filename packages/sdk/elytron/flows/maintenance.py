@@ -3,8 +3,8 @@
 from heapq import merge
 from itertools import islice
 
-from elytron.admission.texts import admitting
 from elytron.context import OperationContext
+from elytron.intake.texts import admitting
 from elytron.jobs.model_calls import Asker, BudgetReached
 from elytron.jobs.queue import enqueue, move
 from elytron.memories.chat_aliases import home, with_last

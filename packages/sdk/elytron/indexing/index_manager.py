@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from elytron.indexing import checkpoint_store
+from elytron.indexing import checkpoint_schedule, checkpoint_store
+from elytron.indexing.checkpoint_schedule import Storing
 from elytron.indexing.checkpoint_store import Checkpoint
 from elytron.indexing.override_units import beneath, covered_unit
 from elytron.indexing.parse_cache import Readings
@@ -37,21 +37,8 @@ PAGE = 200
 """Entries folded at once; between pages other tasks have their turn."""
 FED_AT_ONCE = 256
 """Number of documents of this runtime that are folded together, without waiting for a recall."""
-WORTH_STORING = 64
-"""An index that is closed with this many entries more than its checkpoint is stored first."""
-ASIDE_LEAST = 1_000
-"""An open index is stored after this many entries since its checkpoint, and no fewer than it has units
-by `ASIDE_UNITS`: each time all of them are stored, which so stays a small share of the entries' cost."""
-ASIDE_UNITS = 2
 LEAVING_AT_ONCE = 4
 """Number of indexes that may wait to be stored, beside those in memory; beyond it, tasks that load others wait."""
-
-
-class Storing(StrEnum):
-    """When indexes are stored: as they grow too, or only when one is let go and at the end."""
-
-    AS_THEY_GROW = "as_they_grow"
-    AT_THE_END = "at_the_end"
 
 
 @dataclass(slots=True)
@@ -79,8 +66,7 @@ class _Held:
     @property
     def is_due(self) -> bool:
         """True if it has grown enough since its checkpoint, or since the last attempt."""
-        grown = self.index.watermark - max(self.saved, self.asked)
-        return grown >= max(ASIDE_LEAST, self.index.units // ASIDE_UNITS)
+        return checkpoint_schedule.is_due(self.index.watermark - max(self.saved, self.asked), units=self.index.units)
 
 
 class Folds:
@@ -215,7 +201,7 @@ class Folds:
         for evicted in self._cache.put(space, held.index):
             left = self._held.pop(evicted)
             self.readings.forget(evicted)
-            if left.index.watermark - left.saved >= WORTH_STORING:
+            if checkpoint_schedule.is_worth_it(left.index.watermark - left.saved):
                 self._leaving[evicted] = left
                 self._start(self._store_leaving(evicted, left))
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from elytron.admission.scrubber import scrub_value
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.stored_values import value_at
+from elytron.intake.scrubber import scrub_value
 from elytron.state.tools import tools_of
 from elytron.writes.settlement import Settled, settle_report
 from elytron_core import limits

@@ -14,7 +14,7 @@ from elytron_core.contracts.conversation.projection import MemoryProjectionReque
 from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.ids import TurnId
 from elytron_core.planes.evidence import Trust
-from elytron_core.policy.extraction.standing_wishes import Said, standing_wishes
+from elytron_core.policy.extraction.wishes_in_force import Said, standing_wishes
 from elytron_core.policy.projection.items import WishItem
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text.features import Trait

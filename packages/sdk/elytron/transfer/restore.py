@@ -9,11 +9,11 @@ from functools import partial
 from itertools import groupby, islice
 from typing import NamedTuple
 
-from elytron.admission.scrubber import OwnOutput, scrub_request
 from elytron.context import OperationContext
 from elytron.documents.planes import BROUGHT
 from elytron.embedding.embed_pass import nudge
 from elytron.indexing.index_manager import Folds
+from elytron.intake.scrubber import OwnOutput, scrub_request
 from elytron.state.conflict_retry import Lines, Race
 from elytron.state.conversation_heads import Heads
 from elytron.state.encoders import Encoders

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from elytron.admission.scrubber import OwnOutput, scrub_value
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import is_expired, is_forgotten
 from elytron.documents.planes import HOMES
+from elytron.intake.scrubber import OwnOutput, scrub_value
 from elytron.writes.settlement import Settled, settle
 from elytron_core.clock import Instant
 from elytron_core.model import Value

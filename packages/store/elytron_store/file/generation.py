@@ -20,7 +20,7 @@ from elytron_store.file.disk.sync import move, sync, write_all
 from elytron_store.file.frame import Block, KeptAnswer, KeptDocument, KeptEntry, Record
 from elytron_store.file.log import Hole, Log
 from elytron_store.group_commit import Outcome
-from elytron_store.journal import compaction
+from elytron_store.journal import stand_ins
 from elytron_store.ledger import Stage
 
 _FRAME_BODIES_BYTES = 1024 * 1024
@@ -237,7 +237,7 @@ class Compacted:
         self._runs = runs
 
     def __call__(self, entries: Iterable[JournalEntry], /) -> Iterator[JournalEntry]:
-        for entry in compaction.compacted(entries, self._runs):
+        for entry in stand_ins.compacted(entries, self._runs):
             self.count += 1
             yield entry
 

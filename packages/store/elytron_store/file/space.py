@@ -21,7 +21,7 @@ from elytron_store.file.disk.sync import move, sync_folder
 from elytron_store.file.generation import Frame
 from elytron_store.file.log import Log
 from elytron_store.group_commit import Outcome
-from elytron_store.journal import compaction
+from elytron_store.journal import stand_ins
 from elytron_store.path_probe import is_folder, is_there
 
 
@@ -108,7 +108,7 @@ class FileSpace:
         with self._writing("compacting the journal"), self._viewing() as view:
             if view is None:
                 for run in runs:
-                    raise compaction.conflict(run)
+                    raise stand_ins.conflict(run)
                 return 0
             view.contents.require_complete()
             left = generation.Compacted(runs)

@@ -15,7 +15,7 @@ from elytron_store.file.contents import Contents, View
 from elytron_store.file.disk import quarantine
 from elytron_store.file.repair import Findings, Trouble, examine_log, mended
 from elytron_store.group_commit import Outcome, Waiting
-from elytron_store.journal import compaction
+from elytron_store.journal import stand_ins
 from elytron_store.mcp.blob_files import BlobFiles
 from elytron_store.mcp.pieces import Pieces
 from elytron_store.mcp.shard_log import ShardLog, Shared
@@ -96,7 +96,7 @@ class SpaceLog:
             view = self._log.view
             if view is None:
                 for run in runs:
-                    raise compaction.conflict(run)
+                    raise stand_ins.conflict(run)
                 return 0
             view.contents.require_complete()
             left = generation.Compacted(runs)

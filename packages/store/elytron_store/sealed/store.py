@@ -23,7 +23,7 @@ from elytron_core.ports.store import (
     validate,
 )
 from elytron_store import document_checks
-from elytron_store.journal import compaction
+from elytron_store.journal import stand_ins
 from elytron_store.sealed import blobs, inspection, rotation
 from elytron_store.sealed.cipher import DataKey
 from elytron_store.sealed.keyring import Keyring
@@ -137,7 +137,7 @@ class SealedStore:
 
     async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
         """Compact the journal as the port says; raises KeyDestroyed too."""
-        compaction.require_runs(space, runs)
+        stand_ins.require_runs(space, runs)
         vault = await self._vaults.find(space)
         return await self._inner.compact(SpaceId(self._keyring.tag(space)) if vault is None else vault.inner, runs)
 

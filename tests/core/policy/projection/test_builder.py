@@ -12,7 +12,7 @@ from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.contracts.scope_fields import Clip, ClipReason
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.knowledge import long_term
-from elytron_core.policy.projection import builder, sections
+from elytron_core.policy.projection import builder, lines, sections
 from elytron_core.policy.projection.builder import (
     ProjectionInputs,
     RecalledItem,
@@ -21,6 +21,7 @@ from elytron_core.policy.projection.builder import (
     StandingSkill,
     WishItem,
 )
+from elytron_core.policy.projection.escape import escape
 
 MARK = "7f3a9c"
 AT = instant("2025-03-02T14:05:33Z")
@@ -110,14 +111,14 @@ def test_a_block_never_exceeds_its_budget_and_every_memory_keeps_to_its_line(
     assert sum(part.chars for part in made.sections) == len(made.block)
     assert all(part.chars <= part.budget for part in made.sections[1:])
 
-    lines = made.block.splitlines()
-    assert made.block == "\n".join(lines)
-    tags = [line for line in lines if re.search(r"<\s*/?\s*memory-", line, re.IGNORECASE)]
+    shown_lines = made.block.splitlines()
+    assert made.block == "\n".join(shown_lines)
+    tags = [line for line in shown_lines if re.search(r"<\s*/?\s*memory-", line, re.IGNORECASE)]
     fenced = bool(section(made, SectionName.RECENT).included or section(made, SectionName.RECALLED).included)
     assert tags == ([f"<memory-{mark}>", f"</memory-{mark}>"] if fenced else [])
-    assert not fenced or lines[-1] == f"</memory-{mark}>"
+    assert not fenced or shown_lines[-1] == f"</memory-{mark}>"
     shown = sum(len(part.included) for part in made.sections)
-    assert sum(line.startswith("- ") for line in lines) == shown
+    assert sum(line.startswith("- ") for line in shown_lines) == shown
     assert bool(made.block) == bool(shown) == (made.miss_reason is None)
 
 
@@ -126,7 +127,7 @@ def test_a_block_never_exceeds_its_budget_and_every_memory_keeps_to_its_line(
 def test_nothing_is_clipped_to_a_fragment(inputs: ProjectionInputs) -> None:
     for line in build(inputs).block.splitlines():
         text = re.sub(r"^- (\[[^\]]*\] )?", "", line)
-        if line.startswith("- ") and text.endswith("…") and len(text) < sections.ITEM_CHARS_MIN:
+        if line.startswith("- ") and text.endswith("…") and len(text) < lines.ITEM_CHARS_MIN:
             # Short and with an ellipsis: the text given was so.
             assert any("…" in given for given in texts_of(inputs))
 
@@ -196,7 +197,7 @@ def test_a_line_without_time_or_speaker_says_what_it_knows() -> None:
 
 
 def test_pressure_shrinks_the_budget_to_sixty_and_thirty_five_per_cent() -> None:
-    assert [builder.budget_of(1_001, pressure) for pressure in Pressure] == [1_001, 600, 350]
+    assert [sections.budget_of(1_001, pressure) for pressure in Pressure] == [1_001, 600, 350]
 
 
 def test_pressure_that_cut_something_is_named() -> None:
@@ -296,22 +297,22 @@ def test_no_text_leaves_its_line_or_the_fence() -> None:
 
 @pytest.mark.parametrize("image", ["![x](https://a.example/?q=1)", "![\nx](https://a.example)", "!\u200b[x](y)"])
 def test_no_image_is_left_that_an_answer_would_fetch(image: str) -> None:
-    assert "![" not in sections.escape(f"see {image}")
+    assert "![" not in escape(f"see {image}")
 
 
 def test_links_and_code_stay() -> None:
     for text in ("see [the page](https://a.example)", "let a = vec![1, 2];"):
-        assert sections.escape(text) == text
+        assert escape(text) == text
 
 
 def test_ordinary_angle_brackets_and_joined_emoji_stay() -> None:
     text = "if a < memory and b > c: <b>我们</b> 👩\u200d🚀 memory-hungry </p>"
-    assert sections.escape(text) == text
+    assert escape(text) == text
 
 
 def test_a_long_memory_is_clipped_in_any_room() -> None:
     made = build(ProjectionInputs(max_chars=100_000, recalled=(recalled(text="a" * 5_000),)))
-    assert made.block.splitlines()[-2] == f"- [2025-03-02 14:05 Tomas] {'a' * (sections.ITEM_CHARS_MAX - 1)}…"
+    assert made.block.splitlines()[-2] == f"- [2025-03-02 14:05 Tomas] {'a' * (lines.ITEM_CHARS_MAX - 1)}…"
     assert made.truncated
     assert [(clip.what, clip.reason, clip.dropped) for clip in made.limited_by] == [
         ("ends of recalled", ClipReason.CHARS, 1)
@@ -320,15 +321,15 @@ def test_a_long_memory_is_clipped_in_any_room() -> None:
 
 def test_a_long_name_is_cut() -> None:
     made = build(ProjectionInputs(max_chars=4_000, recent=(message(speaker="n" * 200),)))
-    assert made.block.splitlines()[-2] == f"- [2025-03-02 14:05 {'n' * sections.LABEL_CHARS}] Shall we swim on Sunday?"
+    assert made.block.splitlines()[-2] == f"- [2025-03-02 14:05 {'n' * lines.LABEL_CHARS}] Shall we swim on Sunday?"
 
 
 def test_the_latest_messages_stay_without_a_gap() -> None:
     said = [message(f"m{at}", f"{at} " + "x" * 80) for at in range(7)]
-    lines = len("\n- [2025-03-02 14:05 Mina] ") * 3 + 82 + 82 + 1
+    taken = len("\n- [2025-03-02 14:05 Mina] ") * 3 + 82 + 82 + 1
     made = build(
         ProjectionInputs(
-            max_chars=HEADER + FENCE + len("\nRecent messages:") + lines + sections.ITEM_CHARS_MIN,
+            max_chars=HEADER + FENCE + len("\nRecent messages:") + taken + lines.ITEM_CHARS_MIN,
             recent=(*said, message("short", "."), message("last", "z" * 82)),
         )
     )
@@ -342,7 +343,7 @@ def test_of_facts_the_first_given_stay_and_a_shorter_one_may_fill_the_rest() -> 
     facts = (*(fact(f"f{at}", "x" * 200) for at in range(4)), fact("short", "tea"))
     room = 700
     made = build(
-        ProjectionInputs(max_chars=HEADER + room * 100 // builder.SHARES_PERCENT[SectionName.FACTS], facts=facts)
+        ProjectionInputs(max_chars=HEADER + room * 100 // sections.SHARES_PERCENT[SectionName.FACTS], facts=facts)
     )
     shown = section(made, SectionName.FACTS)
     assert shown.budget <= room
@@ -360,7 +361,7 @@ def test_room_that_messages_do_not_need_goes_to_recall_and_the_other_way_round()
         (ProjectionInputs(max_chars=room, recalled=(recalled(),), recent=long_talk), SectionName.RECENT),
     ):
         made = build(inputs)
-        assert room - len(made.block) < sections.ITEM_CHARS_MIN + 30
+        assert room - len(made.block) < lines.ITEM_CHARS_MIN + 30
         assert len(section(made, name).included) > 20
 
 

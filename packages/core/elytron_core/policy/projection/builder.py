@@ -29,6 +29,7 @@ from elytron_core.contracts.scope_fields import Clip, ClipReason
 from elytron_core.model import Value
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.knowledge.freshness import FreshnessHint
+from elytron_core.policy.projection.escape import escape
 from elytron_core.policy.projection.items import (
     LabelledItem,
     RecalledItem,
@@ -37,18 +38,16 @@ from elytron_core.policy.projection.items import (
     StandingSkill,
     WishItem,
 )
+from elytron_core.policy.projection.lines import ITEM_CHARS_MAX, Line, label_of, line_of, minute, seen
 from elytron_core.policy.projection.sections import (
-    ITEM_CHARS_MAX,
     LAYERS,
+    PRESSURE_PERCENT,
     RECALLED_CHARS_MAX,
+    RULES_SHARE,
+    SHARES_PERCENT,
     Filled,
-    Line,
-    escape,
+    budget_of,
     fill,
-    label_of,
-    line_of,
-    minute,
-    seen,
 )
 
 POLICY: Final = (
@@ -61,20 +60,6 @@ DISCLOSURE: Final = (
 INTEGRITY: Final = (
     "Call work done only where it is shown as done; what is shown as blocked or open, call blocked or open."
 )
-SHARES_PERCENT: Final = {
-    SectionName.SUBJECT: 10,
-    SectionName.PRIVATE: 10,
-    SectionName.WISHES: 10,
-    SectionName.CONTINUITY: 15,
-    SectionName.FACTS: 30,
-    SectionName.SKILLS: 10,
-    SectionName.AGENT_SKILLS: 10,
-    SectionName.AGENT_TOOLS: 10,
-    SectionName.RECENT: 20,
-    SectionName.RECALLED: 40,
-}
-RULES_SHARE: Final = 4
-"""Each rule beside the policy text may take one part in four of the room; else what needs it is left out."""
 STABLE: Final = frozenset({SectionName.SUBJECT, SectionName.PRIVATE, SectionName.FACTS, SectionName.SKILLS})
 """The sections before the fence."""
 PLANE_WORDS: Final = {Plane.TRANSCRIPT: "", Plane.LONG_TERM: "fact", Plane.PROCEDURAL: "procedure"}
@@ -84,7 +69,6 @@ OUTSIDE: Final = "(from outside)"
 """Follows the name if no source here vouches for the text."""
 HINTS: Final = {FreshnessHint.REVIEW: "(to review)", FreshnessHint.VERIFY: "(to verify)"}
 """Follows the name of what may have drifted since it was last said."""
-PRESSURE_PERCENT: Final = {Pressure.NORMAL: 100, Pressure.CAUTIOUS: 60, Pressure.CRITICAL: 35}
 
 
 class ProjectionInputs(Value):
@@ -135,11 +119,6 @@ class Projection(Value):
     def shows(self, memory: str, name: SectionName, /) -> bool:
         """Return whether the section `name` shows a memory."""
         return any(memory in section.included for section in self.sections if section.name is name)
-
-
-def budget_of(max_chars: int, pressure: Pressure, room_percent: int = 100) -> int:
-    """Return how many characters a block may have: the request's bound, shrunk by pressure or by the host's room."""
-    return max(max_chars, 0) * min(PRESSURE_PERCENT[pressure], room_percent) // 100
 
 
 def build(inputs: ProjectionInputs, *, mark: str) -> Projection:

@@ -2,9 +2,9 @@
 
 from contextlib import suppress
 
-from elytron.admission.texts import admitting
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
+from elytron.intake.texts import admitting
 from elytron.memories.audit_trail import event_of, note
 from elytron.state.space_records import REF
 from elytron.store_check import check

@@ -2,12 +2,12 @@
 
 import re
 
-from elytron.admission.texts import admitting
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.cursor import CursorForm
 from elytron.documents.plane_documents import place_of
 from elytron.documents.planes import is_private_candidate
+from elytron.intake.texts import admitting
 from elytron.memories.audit_trail import event_of, note
 from elytron.memories.provenance_links import Resting, link_written, unlink_left
 from elytron.writes.candidates import admit

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elytron.admission.scrubber import scrub_value
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
+from elytron.intake.scrubber import scrub_value
 from elytron.memories.chat_aliases import home, meant
 from elytron.profile_limits import require_chars
 from elytron.transcript.evidence import with_founded_citations

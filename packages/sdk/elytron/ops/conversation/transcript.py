@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from elytron.admission.texts import admitting
 from elytron.context import OperationContext
+from elytron.intake.texts import admitting
 from elytron.memories.chat_aliases import home
 from elytron.transcript.link_check import inspect_links
 from elytron.transcript.page import read_page

@@ -3,8 +3,8 @@
 from functools import partial
 from typing import assert_never
 
-from elytron.admission.texts import admitting
 from elytron.context import OperationContext
+from elytron.intake.texts import admitting
 from elytron.memories.chat_aliases import home
 from elytron.transcript.evidence import without_unfounded
 from elytron.writes.candidates import plan_candidates

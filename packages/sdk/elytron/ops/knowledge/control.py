@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import assert_never
 
-from elytron.admission.texts import admitting
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import KeptMemory, hidden, touched
 from elytron.erasure.origins import erase_origin
 from elytron.erasure.removal import erase_memories, erase_space
+from elytron.intake.texts import admitting
 from elytron.memories.audit_trail import event_of, note
 from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_all, stored_at
 from elytron.memories.tombstones import bury, exhume

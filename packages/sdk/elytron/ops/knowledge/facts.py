@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from elytron.admission.texts import admitting
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.cursor import CursorForm
+from elytron.intake.texts import admitting
 from elytron.memories.audit_trail import event_of, note
 from elytron.memories.chat_aliases import meant
 from elytron.memories.disclosure import may_disclose, require_disclosed

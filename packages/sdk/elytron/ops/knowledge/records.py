@@ -3,11 +3,11 @@
 from collections import Counter
 from typing import NamedTuple
 
-from elytron.admission.texts import admitting
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import id_of, place_of
 from elytron.documents.stored_values import value_at, values_at
+from elytron.intake.texts import admitting
 from elytron.memories.audit_trail import event_of, note
 from elytron.memories.records import is_disclosed, item_of, record_ref, records_below
 from elytron.recall.retrieval import gather

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from elytron.admission.texts import admitting
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
+from elytron.intake.texts import admitting
 from elytron.memories.audit_trail import event_of, note
 from elytron.memories.provenance_links import links_of_skills
 from elytron.memories.skills import SkillShelf, shelf_of, whole_shelf

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Run, numbered
-from elytron_store.journal import compaction
+from elytron_store.journal import stand_ins
 from elytron_store.sqlite.database import rows
 from elytron_store.sqlite.database.connection import transaction
 from elytron_store.sqlite.database.driver import Access, Raw
@@ -71,7 +71,7 @@ def compact(raw: Raw, access: Access, space: SpaceId, runs: Sequence[Run], /) ->
         for run in runs:
             place = (space, run.first, run.last)
             entries = rows.entries(space, raw.execute(_RUN, place).fetchall(), after=run.first - 1)
-            made = compaction.stand_in(run, entries)
+            made = stand_ins.stand_in(run, entries)
             raw.execute(_CUT, place)
             raw.execute(_APPEND, rows.entry_row(space, made))
             gone += len(entries) - 1

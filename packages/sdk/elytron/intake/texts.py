@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import TypeVar
 
-from elytron.admission.scrubber import scrub_request
 from elytron.context import OperationContext
+from elytron.intake.scrubber import scrub_request
 from elytron.profile_limits import require_chars
 from elytron_core.model import Value
 

@@ -1,0 +1,76 @@
+"""Escaping of recalled text: one line that can neither leave its fence, nor play another role, nor fetch anything."""
+
+import re
+import unicodedata
+from typing import Final
+
+from elytron_core.policy.projection.role_marks import ANGLED, BRACKETED, TURNED
+
+ELLIPSIS: Final = "…"
+JOINERS: Final = "\u200c\u200d"  # kept: emoji and Persian need them
+_FETCHING = "(?:img|image|picture|svg|iframe|video|audio|source|embed|object|link|script|style|input|body)"
+_FENCE = re.compile(
+    rf"[<\uff1c\ufe64](?=[\s{JOINERS}]*+[/\uff0f]?[\s{JOINERS}]*+"
+    rf"(?:memory[{JOINERS}]*+-|(?<=[/\uff0f\s])memory[\s{JOINERS}]*+>|[|\uff5c]|[<\uff1c]?[/\uff0f]?sys>>|{ANGLED}|{_FETCHING}[\s/>]))",
+    re.IGNORECASE,
+)
+"""Openings of a fence of ours, of a mark that a tokenizer may read as its own, and of a tag that fetches something."""
+_BRACKETS = re.compile(rf"\[(?=/?(?:{BRACKETED})\])|{TURNED}")
+_LINK = re.compile(r"(?<=[A-Za-z0-9]):(?=//)|(?<=\bmailto):|(?<=\bwww)\.|\](?=\()|<(?=/?a[\s/>])", re.IGNORECASE)
+"""The sign by which an address, the target of a Markdown link, or a link of HTML begins."""
+_UNLINKED = {"]": "] ", "<": "\u2039"}
+_SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_UNSEEN_RUN = re.compile(rf"[{_SELECTORS}]{{2,}}|[{JOINERS}]{{2,}}")
+"""Characters that show nothing and can spell anything; a single one after a letter may have a meaning."""
+_SUSPECT = re.compile(rf"[<\uff1c\ufe64{JOINERS}{_SELECTORS}]")
+"""A text of other letters than ASCII's without these needs no closer look; most have none."""
+_BARE_OUT = re.compile(f"[{JOINERS}{_SELECTORS}]")
+_BARE = str.maketrans({"[": "(", "<": "\u2039", "\uff1c": "\u2039", "\ufe64": "\u2039"})
+_UNSEEN = frozenset({"Cc", "Cf", "Cs"})
+
+
+def escape(text: str, /) -> str:
+    """Return `text` as one line that cannot be taken for a fence: no breaks, no controls, no opening of a fence tag.
+
+    Also removed are tokens that mark the beginning of another part for a model, runs of invisible characters, and
+    images: a program that shows a model's answer would fetch one from any address that the text gives.
+    """
+    text = " ".join(text.split())
+    if not text.isprintable():
+        kept = (char for char in text if char in JOINERS or unicodedata.category(char) not in _UNSEEN)
+        text = " ".join("".join(kept).split())
+    if text.isascii():
+        text = _FENCE.sub("\u2039", text) if "<" in text else text
+    elif _SUSPECT.search(text) is not None:
+        text = _UNSEEN_RUN.sub(_first, _FENCE.sub("\u2039", text))
+    if "[" in text or "]~" in text:
+        text = _BRACKETS.sub("(", text)
+    return text.replace("![", "! [") if "](" in text else text
+
+
+def unlinked(text: str, /) -> str:
+    """Return `text` escaped, and no address in it a link: it can be read, and what shows it makes nothing to follow.
+
+    A page could otherwise have an answer that repeats it carry something out at a click, or by a preview of the link.
+    """
+    return _LINK.sub(lambda found: _UNLINKED.get(found[0], f"[{found[0]}]"), escape(text))
+
+
+def shown(text: str, *, is_outside: bool) -> str:
+    """Return `text` escaped, and without links if it came from outside."""
+    return unlinked(text) if is_outside else escape(text)
+
+
+def _first(run: re.Match[str]) -> str:
+    return run[0][0]
+
+
+def bare(text: str) -> str:
+    """Return an escaped text without what escaping makes of the text beside."""
+    plain = _BARE_OUT.sub("", text.translate(_BARE)).replace("! (", "!(")
+    return plain.replace("(:]", ":").replace("(.]", ".").replace("] (", "](")
+
+
+def clip(text: str, size: int) -> str:
+    """Return the first `size` characters, the last of them an ellipsis."""
+    return text[: size - len(ELLIPSIS)] + ELLIPSIS
