@@ -85,4 +85,4 @@ def test_a_profile_shows_what_stands_of_a_person(elytron: CommandLine) -> None:
     assert "not written: no_language_model" in shown
     assert "1 private facts are withheld" in shown
     assert "1 more facts" in elytron("--no-json", "profile", "Ada", "--limit", "1", "--private").stdout
-    assert "nothing stands" in elytron("--no-json", "profile", "Dora").stdout
+    assert "no current facts" in elytron("--no-json", "profile", "Dora").stdout

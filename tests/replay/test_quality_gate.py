@@ -63,7 +63,7 @@ async def test_a_kind_without_a_case_and_a_bar_that_is_not_reached_fail_the_wall
 async def test_the_stores_on_which_the_wall_does_not_stand_are_named() -> None:
     report = await run_wall(CASES, ["memory", "file"], thresholds=UNTIMED, sizes=(WallSize.COMPACT,))
     assert (report.ok, report.below) == (True, ())
-    assert "the wall stands on memory, file (" in render_wall(report)
+    assert "the wall holds on memory, file (" in render_wall(report)
     flaw = "accuracy: 0 < 9000"
     rows = [row if row.store == "memory" else row.model_copy(update={"shortfalls": (flaw,)}) for row in report.rows]
     missed = report.model_copy(update={"rows": tuple(rows)})

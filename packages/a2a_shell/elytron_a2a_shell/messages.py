@@ -33,7 +33,7 @@ SUMMARIES: dict[MessageName, str] = {
     MessageName.WRITE_CANDIDATE: "Propose a fact or a procedure; admission judges it and says why.",
     MessageName.RECALL_REQUEST: "Find what answers a query, best first.",
     MessageName.PROJECTION_REQUEST: "Build the bounded block of memory that a model may see.",
-    MessageName.REPORT: "Keep what a peer tells of its work as evidence; it becomes no belief by itself.",
+    MessageName.REPORT: "Keep a peer's report of its work as evidence; it becomes no belief by itself.",
     MessageName.MIGRATION_CHUNK: "Take in a piece of an archive; the last piece imports it.",
     MessageName.LIFECYCLE_EVENT: "Hear that a peer's runtime began, recovered or ends; nothing is changed by it.",
 }

@@ -83,7 +83,7 @@ class Uploads:
                 return None
             if await asyncio.to_thread(_sha256, upload.path) != upload.sha256:
                 self.drop(principal, chunk.upload)
-                raise InvalidInput(field="sha256", problem="is not that of the pieces: send the archive anew")
+                raise InvalidInput(field="sha256", problem="is not that of the pieces: send the archive again")
             return upload.path
 
     def received(self, principal: str, name: str, /) -> int:

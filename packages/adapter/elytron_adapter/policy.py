@@ -95,5 +95,5 @@ def _beyond_members(operation: AnyOperation, request: Value) -> str | None:
     borrowed = borrowed_words(request) if operation.mutates else ()
     if borrowed:
         told = ", ".join(borrowed)
-        return f"{operation.name!r} on the word of {told} is an operator's: leave the authority out, or use his key"
+        return f"{operation.name!r} on the word of {told} is an operator's: leave it out, or use an operator's key"
     return None

@@ -72,7 +72,7 @@ def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> In
     if is_near is None or isinstance(value, bool):
         raise InvalidInput(field=field, problem="is neither a datetime, nor milliseconds, nor ISO 8601 text")
     if not is_near:
-        raise InvalidInput(field=field, problem="lies outside the years 1900 to 2999")
+        raise InvalidInput(field=field, problem="is outside the years 1900 to 2999")
     return Instant(round(value))
 
 

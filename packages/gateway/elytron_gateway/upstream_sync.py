@@ -31,8 +31,8 @@ class CatchingUp:
         while True:
             try:
                 if told := await self._gateway.catch_up():
-                    logger.info("the upstream was told %d additions that waited", told)
+                    logger.info("the upstream received %d additions that waited", told)
             except ElytronError as error:
                 # It is looked again in a while; what waits is kept.
-                logger.info("the upstream cannot be told what waits: %s", error.key)
+                logger.info("what waits cannot be sent to the upstream: %s", error.key)
             await asyncio.sleep(self._pause_s)

@@ -76,7 +76,7 @@ class Guard:
             return rejection(refused, request_id=request_id)
         if self._is_development and not _is_own_page(scope, headers):
             refused = PermissionRefused(
-                "in development mode nobody is asked for a key, so that pages of other origins are refused:"
+                "development mode requires no key, so pages of other origins are refused:"
                 " open the page at the server's own scheme, host and port"
             )
             return rejection(refused, request_id=request_id)

@@ -58,7 +58,7 @@ _STATUS_KEYS = {
 
 
 _WAYS_OUT = {
-    "not_found": "there is nothing at this path: /docs shows, and /openapi/all.json tells, what there is",
+    "not_found": "there is nothing at this path: /docs and /openapi/all.json show what there is",
     METHOD_NOT_ALLOWED: "this path takes other methods: the header `Allow` names them",
     REQUEST_TIMEOUT: "the body took too long to arrive: send it without pauses",
     UNSUPPORTED_MEDIA_TYPE: "this path takes another `Content-Type`: the header `Accept` names it",

@@ -100,7 +100,7 @@ async def serve(
         spans=spans,
         is_described_to_all=serving.is_described_to_all,
     )
-    mode = "development: everybody on this machine is its operator" if serving.development else "access keys"
+    mode = "development: every caller on this machine is its operator" if serving.development else "access keys"
     try:
         await serve_app(app, entrance, serving, started=started, mode=mode, operator_key=made, signals=signals)
     finally:
@@ -203,7 +203,7 @@ def _require_safe(serving: Serving, *, has_keys: bool) -> None:
         raise PermissionRefused("development mode asks for no credential: it listens on this machine alone")
     if not has_keys and not serving.operator_key:
         raise PermissionRefused(
-            "beyond this machine nobody is served without credentials, and there is no access key yet:"
+            "beyond this machine every caller needs credentials, and there is no access key yet:"
             " make one with `elytron access add --kind operator --label <name>`"
         )
 

@@ -13,7 +13,7 @@ def asked_for(operation: AnyOperation, schema: dict[str, Any], /) -> dict[str, A
     """Return the schema of what `operation` takes, with the confirmation that a grave call needs."""
     if operation.grave is None:
         return schema
-    told = f"Needed where the call {operation.grave.value}. Ask whoever the memory belongs to first."
+    told = f"Needed where the call {operation.grave.value}. Ask the owner of the memory first."
     return schema | {
         "properties": schema.get("properties", {}) | {CONFIRM: {"const": operation.name, "description": told}}
     }
@@ -32,6 +32,6 @@ def require_confirmed(
             tool = tool_name(operation)
             raise PermissionRefused(f"{tool} is not called so here, for {told}: show the set of tools 'destructive'")
         if arguments.get(CONFIRM) != operation.name:
-            problem = f"must be {operation.name!r}, for {told}: ask whoever the memory belongs to first"
+            problem = f"must be {operation.name!r}, for {told}: ask the owner of the memory first"
             raise InvalidInput(field=CONFIRM, problem=problem)
     return request

@@ -22,7 +22,9 @@ _MISSING: Final = Refusal(
     400, "previous_response_not_found", "the previous response is not kept here: send its messages as `input`"
 )
 _BOTH: Final = Refusal(400, "invalid_input", "`previous_response_id` and `conversation` exclude each other")
-_TOO_LONG: Final = Refusal(413, "payload_too_large", "the responses that this one continues are too many: begin anew")
+_TOO_LONG: Final = Refusal(
+    413, "payload_too_large", "the responses that this one continues are too many: start a new conversation"
+)
 _STATELESS: Final = Refusal(
     400, "stateful_responses_rejected", "responses are not kept here: send the messages of before as `input`"
 )

@@ -123,7 +123,7 @@ def _upstream(text: str, environment: Mapping[str, str]) -> Upstream:
     variable = f"{KEY}_{re.sub('[^A-Za-z0-9]', '_', prefix).upper()}" if prefix else KEY
     key = environment.get(variable, "").strip()
     if key and not _PRINTABLE.fullmatch(key):
-        raise InvalidInput(field=variable, problem="has characters that stand in no header")
+        raise InvalidInput(field=variable, problem="has characters that no header may have")
     return Upstream(url=base_of(url), prefix=prefix, key=key)
 
 
@@ -138,5 +138,5 @@ def base_of(url: str, /) -> str:
     if parts.scheme not in {"http", "https"} or not parts.hostname or not has_port:
         raise InvalidInput(field="upstream", problem=problem)
     if parts.username is not None or parts.query or parts.fragment:
-        raise InvalidInput(field="upstream", problem=f"has a user, a query or a fragment; a key stands in {KEY}")
+        raise InvalidInput(field="upstream", problem=f"has a user, a query or a fragment; a key goes in {KEY}")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}"

@@ -286,7 +286,7 @@ def _parse_path(text: str, /, *, is_folder: Callable[[Path], bool]) -> StoreAddr
     try:
         path = Path(text).expanduser()
     except RuntimeError:
-        raise StoreUrlInvalid(problem="begins with ~ and names nobody's home") from None
+        raise StoreUrlInvalid(problem="begins with ~ and names no user's home") from None
     try:
         in_folder = text.endswith("/") or is_folder(path)
     except OSError as error:

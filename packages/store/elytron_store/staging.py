@@ -74,7 +74,7 @@ async def staged(target: Path, /) -> AsyncGenerator[Stage]:
     except OSError as error:
         raise _unwritable(target, error) from error
     if lock is None:
-        raise StoreUnavailable(f"{target.name!r} is being made by somebody else: wait for it, or name another place")
+        raise StoreUnavailable(f"{target.name!r} is being made by another process: wait for it, or name another place")
     with lock:
         try:
             yield Stage(folder / "store", target)

@@ -77,7 +77,7 @@ class AccessAddRequest(Request):
     def _fits(self) -> Self:
         match self.kind:
             case PrincipalKind.DEVELOPER:
-                raise ValueError("a developer has no key: he is whoever reaches a server in development mode")
+                raise ValueError("a developer has no key: in development mode every caller of a server is one")
             case PrincipalKind.OPERATOR:
                 if self.space is not None:
                     raise ValueError("an operator's key is for no single space")

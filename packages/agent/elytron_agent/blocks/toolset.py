@@ -143,7 +143,7 @@ class BlockTools:
             self._tool("memory_replace", "Replace text in a core memory block.", ReplaceArguments, self._replace),
             self._tool("memory_append", "Append a line to a core memory block.", AppendArguments, self._append),
             self._tool("memory_insert", "Insert text at a line of a core memory block.", InsertArguments, self._insert),
-            self._tool("memory_rethink", "Write a core memory block anew.", RethinkArguments, self._rethink),
+            self._tool("memory_rethink", "Replace the text of a core memory block.", RethinkArguments, self._rethink),
             self._tool(
                 "archival_insert",
                 "Store something in long-term memory, with tags to find it by.",

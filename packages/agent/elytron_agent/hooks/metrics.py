@@ -72,7 +72,7 @@ class Figure(NamedTuple):
 TEXTS: Final = {
     "memory_before_turn_total": "Turns that memory was asked for.",
     "memory_before_turn_fail_total": "Turns that went on without memory because it failed.",
-    "memory_after_turn_total": "Turns that were told to memory.",
+    "memory_after_turn_total": "Turns that memory received.",
     "memory_after_turn_fail_total": "Turns that were not kept because memory failed.",
     "memory_recall_fact_count": "Facts that turns were reminded of.",
     "memory_before_latency_ms": "Milliseconds before a turn.",

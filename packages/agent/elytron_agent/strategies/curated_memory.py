@@ -168,7 +168,7 @@ def _success(
         "target": target.value,
         "usage": _usage(made, limit),
         "entry_count": len(made),
-        "message": f"{len(operations)} operations done." if made != before else "Nothing new: it stands there already.",
+        "message": f"{len(operations)} operations done." if made != before else "Nothing new: it is there already.",
         "note": _DONE,
     }
     if _percent(len(written(made)), limit) >= limits.CURATED_FULL_PERCENT:

@@ -214,7 +214,7 @@ HOSTS: dict[Host, Form] = {
         lambda command: _opencode({"type": "local", "command": command}),
         # The host tries OAuth unless it is switched off, and a server that asks for a key has none.
         lambda url: _opencode({"type": "remote", "url": url, "oauth": False, "headers": _bearer(f"{{env:{KEY}}}")}),
-        note="add this to what is there; opencode 1 wants what stands in `servers` directly under `mcp`",
+        note="add this to what is there; opencode 1 wants the content of `servers` directly under `mcp`",
     ),
     Host.VSCODE: Form(
         ".vscode/mcp.json",

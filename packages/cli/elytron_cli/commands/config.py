@@ -28,7 +28,7 @@ def config() -> None:
 
 
 @config.command("show")
-@click.option("--origin/--no-origin", "with_origin", default=True, show_default=True, help="Say what told each.")
+@click.option("--origin/--no-origin", "with_origin", default=True, show_default=True, help="Show the source of each.")
 @common
 def show(*, with_origin: bool) -> None:
     """Show each setting and where it came from: an option, a variable, elytron.toml or the default.

@@ -27,7 +27,7 @@ def _from_markdown(name: str, document: front_matter.Document) -> RuntimeSkillWr
     fields = document.fields
     missing = [field for field in ("name", "topic", "title") if not fields.get(field)]
     if missing:
-        way_out = "is no runtime skill: a SKILL.md is read where it stands, see --agent-skill-dirs"
+        way_out = "is no runtime skill: a SKILL.md is read in place, see --agent-skill-dirs"
         raise UnreadableFile(name=name, problem=f"has no {missing[0]} in its front matter and {way_out}")
     return valid(
         RuntimeSkillWrite,

@@ -106,7 +106,7 @@ def controlled(console: "Console", report: MemoryControlReport, /) -> None:
     for name, count in report.removed.items():
         console.print(f"{'would remove' if report.dry_run else 'removed'} {count} from {name}")
     for derived in report.derived:
-        console.print(f"rests on what is gone and still stands: {line(derived)}", soft_wrap=True)
+        console.print(f"remains and rests on what is gone: {line(derived)}", soft_wrap=True)
     if not report.changed:
         console.print("nothing was changed")
 
@@ -159,8 +159,8 @@ def promised(store: StoreCapabilities, /) -> str:
 
 def accounted(account: JournalAccount, /) -> str:
     """Return what comparing documents with their journal showed, in words."""
-    told = f"{account.told} documents as it last told of them"
-    gone = f"; {account.compacted} entries that told of nothing are compacted" if account.compacted else ""
+    told = f"{account.told} documents as of their last entries"
+    gone = f"; {account.compacted} emptied entries are compacted" if account.compacted else ""
     if account.ok:
         return told + gone
     made_up = f", {account.unproven} runs of entries TAKEN AWAY" if account.unproven else ""

@@ -92,7 +92,7 @@ def profiled(console: "Console", report: ProfileReport, /) -> None:
         ]
         console.print(known_by_id(console, (group.kind.value, "what", "evidence"), rows))
     if not report.groups:
-        console.print("nothing stands")
+        console.print("no current facts")
     if report.left_out:
         console.print(f"{report.left_out} more facts: --limit shows them")
     if report.withheld:

@@ -32,7 +32,7 @@ _ABSENCES: Final = {
     Absence.FILTERED: "the filters leave it out",
     Absence.NO_MATCH: "nothing in it answers",
     Absence.MIN_SCORE: "its score is less than was asked for",
-    Absence.EARLIER_PAGE: "stands on an earlier page",
+    Absence.EARLIER_PAGE: "is on an earlier page",
     Absence.LIMIT: "answers less well than those",
     Absence.TOKENS: "answers; tokens were spent",
 }
@@ -51,7 +51,7 @@ def recalled(console: "Console", report: MemoryRecallReport, /, *, explain: bool
     for clip in report.clipped:
         console.print(f"{clip.dropped} more {clip.what} left out by {clip.reason.value} {clip.limit}")
     if report.rerank is RerankUse.FAILED:
-        console.print("the reranker gave no order: hits stand in the order of their own signals")
+        console.print("the reranker gave no order: hits are in the order of their own signals")
     if report.why_not:
         _missing(console, report.why_not)
     more(console, report.next_cursor)

@@ -41,7 +41,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Keep in order": {
         "maintain": ("admin.maintain:maintain", "Maintain memory now: facts, summary, notes, skills."),
-        "compact": ("admin.maintain:compact", "Leave one journal entry for each run that tells of nothing."),
+        "compact": ("admin.maintain:compact", "Replace each run of emptied journal entries by one."),
         "jobs": ("admin.jobs:jobs", "See and do what was put off."),
         "model": ("model:model", "Add, list, remove and switch the models that compare meanings."),
     },
@@ -107,7 +107,7 @@ FLAGS = (
 )
 ABOUT = (
     "Governed memory for AI agents: keep what was said, recall it, show a model its part, and erase it for good.",
-    "Options stand before or after the command. Without --store, a database in your own data folder is used.",
+    "Options may come before or after the command. Without --store, a database in your own data folder is used.",
     "`elytron demo` needs nothing at all.",
 )
 _WIDTH = 80

@@ -94,7 +94,7 @@ async def _body(response: "httpx.Response", uri: str, max_bytes: int) -> Given:
     """Return the body, its inflated bytes counted as they come. Raises PayloadTooLarge, Unreachable."""
     packed = response.headers.get("content-encoding", "identity").strip().lower()
     if packed not in _ENCODINGS:
-        raise Unreachable("what lies at this address is packed in another way than gzip, once")
+        raise Unreachable("the content of this address is packed in another way than gzip, once")
     inflater = zlib.decompressobj(_GZIP_BITS) if "gzip" in packed else None
     data = bytearray()
     try:
@@ -103,7 +103,7 @@ async def _body(response: "httpx.Response", uri: str, max_bytes: int) -> Given:
             if len(data) > max_bytes:
                 raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="give a part of it")
     except zlib.error:
-        raise Unreachable("what lies at this address is damaged: it is said to be packed and is not") from None
+        raise Unreachable("the content of this address is damaged: it is said to be packed and is not") from None
     name = urlsplit(uri).path.rpartition("/")[2][: limits.NAME_CHARS]
     return Given(bytes(data), file_name=name, declared=response.headers.get("content-type", ""), source=uri)
 

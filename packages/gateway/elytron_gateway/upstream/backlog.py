@@ -64,7 +64,7 @@ class Backlog:
     async def flush(self, owner: Owner, session: str, /) -> Flushed:
         """Let the upstream extract from all that was added. Raises Unreachable, also while additions are being sent."""
         if not (await self.drain(owner)).is_clear:
-            raise Unreachable("what was added before is just being told to the upstream: flush again")
+            raise Unreachable("earlier additions are being sent to the upstream: flush again")
         return await self._upstream.flush(owner, session)
 
     async def drain(self, owner: Owner, /) -> Drained:

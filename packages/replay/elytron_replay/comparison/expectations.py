@@ -67,7 +67,7 @@ def require_known(expected: JsonValue, /) -> None:
                 if not OPERATORS[word].takes(expected[word]):
                     raise ValueError(f"{word!r} does not take such an argument")
             if words and len(words) < len(expected):
-                raise ValueError(f"{words[0]!r} stands beside plain keys: an object holds either")
+                raise ValueError(f"{words[0]!r} is beside plain keys: an object holds either")
             for part in expected.values():
                 require_known(part)
         case list():

@@ -12,7 +12,7 @@ MAY_DIFFER: Mapping[str, str] = {
     "store": "what the store can promise (inspect)",
     "size_bytes": "an archive's size on disk (export)",
     "index_bytes": "what the index happens to hold in memory (inspect)",
-    "checkpoints_written": "a store that was opened again writes them anew (recover, close)",
+    "checkpoints_written": "a store that was opened again writes them again (recover, close)",
     "capabilities.capacity": "what the store may hold at most (inspect)",
     "capacity": "the same (capabilities)",
     "store_check.blobs": "index checkpoints, which a store may or may not have at that moment (inspect, recover)",

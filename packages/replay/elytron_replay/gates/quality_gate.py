@@ -203,9 +203,7 @@ def render_wall(report: WallReport, /) -> str:
     """Return a table of each store, the cases below the bar, and the stores that were measured."""
     lines = [line for store in report.stores for line in _table(store, report)]
     lines += [f"no case measures {kind.value}" for kind in report.missing]
-    state = (
-        f"is below the bar on {', '.join(report.below)}" if report.below else f"stands on {', '.join(report.stores)}"
-    )
+    state = f"is below the bar on {', '.join(report.below)}" if report.below else f"holds on {', '.join(report.stores)}"
     return "\n".join((*lines, f"the wall {state} ({report.evaluation_source.value})"))
 
 
@@ -218,7 +216,7 @@ def _table(store: str, report: WallReport) -> Iterator[str]:
             f"{found.accuracy:>8} {found.precision:>9} {found.mrr:>6} {found.violations:>4} {found.latency_ms:>6g} "
             f"{found.tokens:>6}"
             if found is not None
-            else "the story did not go as told"
+            else "the story did not go as written"
         )
         yield f"{row.case:<18} {row.size.value:<8} {figures}"
     yield from (f"{row.case}, {row.size.value}: {flaw}" for row in rows for flaw in row.shortfalls)
@@ -269,7 +267,7 @@ def _noise(case: WallCase, folder: Path, count: int) -> tuple[Step, ...]:
     for line in lines:
         said = json.loads(line)
         turns.append({"messages": [{"role": "user", "speaker": said["name"], "text": said["content"]}]})
-    elsewhere = case.scope.model_copy(update={"conversation": "somebody else's talk"})
+    elsewhere = case.scope.model_copy(update={"conversation": "another person's talk"})
     write: JsonValue = {"kind": "transcript", "turns": turns}
     return (Step(op="write", request={"scope": elsewhere.model_dump(mode="json"), "write": write}),)
 

@@ -151,7 +151,7 @@ def _one(name: str, value: Any) -> list[_Group]:
 
 def _tests(name: str, value: Any) -> list[Condition]:
     if name == _USER:
-        raise InvalidInput(field=f"filters.{name}", problem="names a space: it stands at the top or under AND alone")
+        raise InvalidInput(field=f"filters.{name}", problem="names a space: allowed at the top or under AND alone")
     if name in _TYPED or name in _MOMENTS:
         raise InvalidInput(field=f"filters.{name}", problem="cannot stand under OR or NOT: use the filter of its own")
     if value == _WILDCARD:

@@ -37,7 +37,7 @@ def shape_of(config: bytes, /) -> Shape:
     try:
         told = json.loads(config)
         if told["model_type"] != "bert" or told["hidden_act"] != "gelu":
-            raise UnreadableFile(name="config.json", problem="tells of another model than BERT with gelu")
+            raise UnreadableFile(name="config.json", problem="describes another model than BERT with gelu")
         return Shape(**{name: told[name] for name in Shape.model_fields if name in told})
     except (ValueError, KeyError, TypeError):
         raise UnreadableFile(name="config.json", problem="does not tell a model's shape") from None

@@ -26,7 +26,7 @@ from elytron_core.scope import Scope
 _CUTTING = frozenset({Action.DELETE, Action.LIFECYCLE})
 _SAID_ONCE = frozenset({transcript.TURNS, long_term.FACTS})
 """Their text never changes: closing or moving one writes no new text."""
-_NOT_TOLD = "the file tells of no space of this name that is gone from here"
+_NOT_TOLD = "the file names no space of this name that is gone from here"
 
 
 async def gather_erasures(ctx: OperationContext, scope: Scope, kept: Erasures, /) -> SpaceErasures | None:

@@ -35,8 +35,8 @@ from elytron_core.policy.maintenance import due
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action
 
-OUTLIVED = "nobody has confirmed it for as long as such facts live"
-IN_THE_MONTH = "its month's note tells it"
+OUTLIVED = "it was not confirmed within the lifetime of such facts"
+IN_THE_MONTH = "its month's note has it"
 
 
 async def govern(work: Work, /) -> PassOutcome:

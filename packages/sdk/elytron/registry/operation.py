@@ -40,7 +40,7 @@ class Grave(StrEnum):
 
     REMOVES = "removes for good"
     TAKES_OUT = "takes the memory out"
-    AGREES = "agrees for whoever the memory belongs to"
+    AGREES = "agrees for the owner of the memory"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from elytron_store.staging import is_free, staged
 
 T = TypeVar("T")
 
-_ALONE = "let nobody write to either store meanwhile, and do it again"
+_ALONE = "stop all writers to both stores, and do it again"
 
 
 class CopiedSpace(Value):

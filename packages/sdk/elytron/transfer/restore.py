@@ -58,7 +58,7 @@ _HOLDS = (
     "or take the mode bootstrap, which adds what is new"
 )
 _TAKEN = (
-    "was written to or restored by somebody else meanwhile, and this restore left nothing there: "
+    "was written to or restored by another caller meanwhile, and this restore left nothing there: "
     "look at what it holds now"
 )
 _KEPT = frozenset({Outcome.STORED, Outcome.UPDATED})

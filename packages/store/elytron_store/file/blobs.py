@@ -86,7 +86,7 @@ class BlobWriter:
                 places.make_folder(self._where.incoming)
                 self._file = places.create(self._path)
                 free = try_lock(self._file)
-            assert free, "nobody else knows this name"
+            assert free, "no other writer knows this name"
             write_all(self._file, _MAGIC)
         return self._file
 

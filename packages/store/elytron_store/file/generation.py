@@ -270,7 +270,7 @@ def judge(batches: Sequence[Batch], contents: Contents, log: Log | None, /) -> t
             if repeated is not None:
                 answer = repeated.answer
                 if isinstance(answer, Span):
-                    assert log is not None, "what was answered before stands in a log"
+                    assert log is not None, "an earlier answer is in a log"
                     answer = read_answer(log, repeated.key, answer)
                 outcomes.append(Committed(repeated.first, repeated.last, replayed=True, answer=answer))
                 continue

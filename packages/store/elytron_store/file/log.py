@@ -59,7 +59,7 @@ class Log:
             except FileNotFoundError:
                 if not is_folder(path.parent.parent):
                     raise StoreUnavailable(
-                        "the folder of this file store was moved or removed: put it back, or open it where it is"
+                        "the folder of this file store was moved or removed: put it back, or open it at its new place"
                     ) from None
                 return None
             header = _read_header(file)

@@ -95,7 +95,7 @@ class ShardLog:
 
     async def write_new(self, frames: Iterable[Frame], /) -> None:
         """Leave a new generation of `frames` in place of the old one, or the old one."""
-        assert self._space is not None, "a log whose header is lost is not written anew"
+        assert self._space is not None, "a log whose header is lost is not rewritten"
         salt = self._shared.ids.secret(frame.SALT_BYTES)
         data = bytearray(frame.encode_header(salt, self._space, acknowledged=frame.HEADER_BYTES))
         for each in frames:

@@ -220,7 +220,7 @@ class FileKeys(LocalKeys):
         except FileExistsError:
             raise InvalidInput(
                 field="key file",
-                problem=f"is being added to, or that was cut short: if nobody is at it, remove {str(beside)!r}",
+                problem=f"is being added to, or that was cut short: if no process is at it, remove {str(beside)!r}",
             ) from None
         except OSError as error:
             raise _unmade(beside) from error

@@ -104,7 +104,7 @@ def prepare_reading(raw: Raw, wanted: Wanted, /) -> Access:
     if not version:
         raise refusal()
     if version != len(wanted.steps):
-        raise StoreUnavailable(f"the store at {str(wanted.path)!r} is older: open it once where it can be written")
+        raise StoreUnavailable(f"the store at {str(wanted.path)!r} is older: open it once with write access")
     return Access("delete", wanted.busy_wait_s)
 
 

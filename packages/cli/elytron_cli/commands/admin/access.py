@@ -116,7 +116,7 @@ def _with_keys(
 
 def _tell_issued(out: Output, issued: "AccessKeyIssued") -> None:
     rows = [("key", issued.key), ("webhook secret", issued.webhook_secret), ("id", issued.access.id)]
-    note = ("", "both are shown this once and kept nowhere: put them where they are used")
+    note = ("", "both are shown this once and stored nowhere: put them into the programs that use them")
     out.report(issued, lambda console, _: tables_common.pairs(console, [*rows, note]))
 
 

@@ -23,7 +23,7 @@ from elytron_core.planes.admin.jobs import Pass
 @choosing(
     "--extraction",
     Extraction.AUTO,
-    "How lasting facts are drawn from turns; auto is by the model where one is named, else by rules.",
+    "How lasting facts are drawn from turns; auto is by the model if one is named, else by rules.",
 )
 @click.option("--only", "passes", multiple=True, type=OneOf(Pass), help="Only this part.")
 @click.option(

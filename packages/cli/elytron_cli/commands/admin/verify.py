@@ -49,7 +49,7 @@ class VerifyReport(Value):
 
 @command("verify")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--accept", is_flag=True, help="Keep the heads of now, whatever stands in FILE; the first time too.")
+@click.option("--accept", is_flag=True, help="Keep the current heads in place of those in FILE; needed the first time.")
 @common
 def verify(*, file: Path, accept: bool) -> int | None:
     """Say whether the store still holds what it held: compare every space with the heads kept in FILE.

@@ -52,7 +52,7 @@ def export(*, conversation: str | None, **asked: Any) -> int | None:
 @click.argument("transition", type=OneOf(TranscriptLifecycleTransition))
 @click.argument("turns", nargs=-1, metavar="[TURN]...")
 @_WHERE
-@reasoned("Why; it stands in the report.")
+@reasoned("Why; the report holds it.")
 @asking
 @common
 def lifecycle(

@@ -17,7 +17,7 @@ from elytron_store import WhenMissing
 @click.argument("text")
 @click.option("--speaker", metavar="NAME", help="Who said it.")
 @choosing("--role", Role.USER, "As what.")
-@dated("--at", "When it was said, in ISO 8601; now, where nothing is given.")
+@dated("--at", "When it was said, in ISO 8601; default: now.")
 @click.option("--conversation", metavar="NAME", help="The conversation it belongs to.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; may be repeated.")
 @click.option("--idempotency-key", metavar="KEY", help="Store it once, however often this is run.")

@@ -38,7 +38,7 @@ from elytron_store import WhenMissing
 
 ReportT = TypeVar("ReportT", bound=Value)
 
-_URL = click.option("--url", metavar="URL", help=f"A server that holds the memory; its key stands in {KEY}.")
+_URL = click.option("--url", metavar="URL", help=f"A server that holds the memory; its key is in {KEY}.")
 
 
 @click.group("hooks", cls=Group)

@@ -48,7 +48,10 @@ from elytron_core.planes.knowledge.long_term import Authority, Kind, Privacy, Re
 
 _KINDS = click.option("--kind", "kinds", multiple=True, type=OneOf(Kind), help="Of which kind.")
 _VERSION = click.option(
-    "--expect", "expected_version", metavar="VERSION", help="Only if this is its version still, as `facts show` told."
+    "--expect",
+    "expected_version",
+    metavar="VERSION",
+    help="Only if this is still its version, as `facts show` shows it.",
 )
 
 
@@ -63,7 +66,7 @@ def facts() -> None:
 @click.argument("content")
 @choosing("--kind", Kind.FACT, "What it is about.")
 @choosing("--authority", Authority.OPERATOR, "Who vouches for it.")
-@dated("--at", "When it was observed, in ISO 8601; now, where nothing is given.")
+@dated("--at", "When it was observed, in ISO 8601; default: now.")
 @click.option("--citation", "citations", multiple=True, metavar="ID", help="A message it rests on; may be repeated.")
 @dry("Only say what would be decided.")
 @common

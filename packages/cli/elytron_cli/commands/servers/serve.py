@@ -111,7 +111,7 @@ _BOUNDS: Final = (
         type=click.IntRange(0),
         default=limits.WRONG_CREDENTIALS_PER_MINUTE,
         show_default=True,
-        help="From one address; 0: any number. Behind a proxy everybody has its address.",
+        help="From one address; 0: any number. Behind a proxy all callers have its address.",
     ),
 )
 _REACH: Final = (
@@ -161,7 +161,7 @@ def logging(usual: str, told: str, /) -> Callable[[Body], Body]:
 
 @command("serve")
 @listening(8010)
-@click.option("--development", is_flag=True, help="Ask nobody for a key. On this machine alone.")
+@click.option("--development", is_flag=True, help="Require no key. On this machine alone.")
 @click.option("--operator-key", is_flag=True, help="Make an operator's first key and print it, this once.")
 @logging("info", "From which level on is logged; requests are at info.")
 @click.option("--otel", "spans", is_flag=True, help="Send spans over OTLP, as OTEL_ variables say.")

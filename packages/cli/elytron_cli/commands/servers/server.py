@@ -47,7 +47,7 @@ class ProxyReport(Value):
     help=(f"A model server; with a prefix, for the models whose names begin so. Without: {DEFAULT_UPSTREAM}."),
 )
 @listening(PORT)
-@choosing("--placement", Placement.TAIL, "Where memory stands in a request.")
+@choosing("--placement", Placement.TAIL, "The place of memory in a request.")
 @choosing("--memory", MemoryUse.ON, "How memory takes part, unless a request says otherwise.")
 @click.option(
     "--max-chars",
@@ -73,9 +73,7 @@ class ProxyReport(Value):
     help="A program, or network, whose headers say for which user it asks.",
 )
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name that the proxy is reached by.")
-@click.option(
-    "--development", is_flag=True, help="Ask nobody for a key, also if there are some. On this machine alone."
-)
+@click.option("--development", is_flag=True, help="Require no key, even if there are some. On this machine alone.")
 @logging("warning", "From which level on is logged.")
 @common
 def proxy(
@@ -138,7 +136,7 @@ async def _serve(asked: "ProxySettings", serving: Any) -> None:
         has_keys = bool(await keys.open_kinds())
         if not is_loopback(serving.host) and (serving.development or not has_keys):
             raise PermissionRefused(
-                "beyond this machine nobody is served without a key: make one with"
+                "beyond this machine every caller needs a key: make one with"
                 " `elytron access add --kind user --space <name> --label <name>`, and leave --development out"
             )
         is_open = serving.development or not has_keys
@@ -148,7 +146,7 @@ async def _serve(asked: "ProxySettings", serving: Any) -> None:
             shedding=FairPlaces(serving.bounds),
             attempts=Attempts(memory.context.clock),
         )
-        mode = f"everybody on this machine, as {found.space.value!r}" if is_open else "access keys"
+        mode = f"every caller on this machine, as {found.space.value!r}" if is_open else "access keys"
 
         def started(told: "Started") -> None:
             _ready(out, told, asked, found.store.value)
@@ -180,7 +178,7 @@ def server() -> None:
 
 
 @server.command("stop")
-@click.option("--reason", default="", metavar="TEXT", help="Why, for whoever called.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; shown to callers.")
 @addressed
 def stop(*, reason: str, server: Server) -> None:
     """End the server at --url: it finishes what it accepted. Needs an operator's key, on the server's own machine."""

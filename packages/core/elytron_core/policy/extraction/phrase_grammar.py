@@ -112,7 +112,7 @@ class _Reading:
             elif sign == "{":
                 found.append(self._braced())
             elif sign in "}?":
-                raise PhraseFlaw(f"a phrase has {sign!r} where nothing was opened")
+                raise PhraseFlaw(f"a phrase has {sign!r} without an opening one")
             else:
                 found.append("['’]" if sign == "'" else re.escape(sign))
         return "".join(found)

@@ -14,7 +14,7 @@ from elytron_core.contracts.admin.erasures import (
 )
 from elytron_core.errors import InvalidInput, NotFound
 
-_NEVER_WRITTEN = "nothing was ever written to it in this store; where it was erased as a whole, repeat whole_space"
+_NEVER_WRITTEN = "nothing was ever written to it in this store; if it was erased as a whole, repeat whole_space"
 
 
 async def keep_erasures(ctx: OperationContext, request: MemoryErasuresKeepRequest, /) -> MemoryErasuresKeepReport:

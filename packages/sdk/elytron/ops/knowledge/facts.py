@@ -102,7 +102,7 @@ async def change_fact(ctx: OperationContext, request: FactChangeRequest, /) -> F
     fact_control.require_fields(request)
     conversation = await meant(ctx, scope)
     if request.reach is long_term.Reach.CHAT and not conversation.is_trusted:
-        raise InvalidInput(field="scope", problem="names a chat that stands for no conversation: name the conversation")
+        raise InvalidInput(field="scope", problem="names a chat that belongs to no conversation: name the conversation")
     return await settle_report(ctx, scope.space, partial(plan_change, ctx, scope, conversation.key, request))
 
 

@@ -24,9 +24,7 @@ def while_writing(doing: str, /) -> Generator[None]:
         if error.errno in FULL:
             raise StoreFull(engine=ENGINE) from error
         if error.errno == errno.EROFS:
-            raise StoreUnavailable(
-                "a file store writes its locks, and lies where nothing can be written: copy it"
-            ) from error
+            raise StoreUnavailable("a file store writes its locks, and this place is read-only: copy it") from error
         raise StoreFailed(engine=ENGINE, doing=doing) from error
 
 
