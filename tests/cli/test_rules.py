@@ -6,7 +6,7 @@ import pytest
 from tests.cli.conftest import CommandLine
 
 from elytron_cli.agents.rules import TOOLS, Target
-from elytron_mcp_shell.lines import line_tools
+from elytron_mcp_shell.tools.line_tools import line_tools
 
 
 @pytest.mark.parametrize("target", list(Target))

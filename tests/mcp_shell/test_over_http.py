@@ -69,7 +69,7 @@ async def test_a_users_erasure_over_http_waits_for_his_word() -> None:
             stored = await called(client, "memory_add", text="The boiler code is 4417.")
             ids = [stored["decisions"][0]["id"]]
             refused = await client.call_tool("memory_erase", {"ids": ids})
-            assert "ask whoever the memory belongs to" in str(refused.content)
+            assert "ask the owner of the memory" in str(refused.content)
             assert (await called(client, "memory_erase", ids=ids, confirm="erase"))["changed"] is True
             assert "memory_export" not in {tool.name for tool in (await client.list_tools()).tools}
 

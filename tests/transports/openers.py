@@ -20,9 +20,9 @@ from elytron.registry import by_name
 from elytron_adapter import codec
 from elytron_cli.app import cli
 from elytron_core.errors.from_wire import error_of
-from elytron_mcp_shell.confirmation import CONFIRM
 from elytron_mcp_shell.server import ERROR
-from elytron_mcp_shell.toolsets import tool_name
+from elytron_mcp_shell.tools.confirmation import CONFIRM
+from elytron_mcp_shell.tools.tool_sets import tool_name
 from elytron_replay import operations
 
 Json = Any

@@ -25,8 +25,8 @@ from elytron_cli.server.extras import Wanted
 from elytron_core.contracts.admin.events import StreamKind
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_mcp_shell import ToolSet
-from elytron_mcp_shell.confirmation import CONFIRM
-from elytron_mcp_shell.toolsets import tool_name
+from elytron_mcp_shell.tools.confirmation import CONFIRM
+from elytron_mcp_shell.tools.tool_sets import tool_name
 
 pytestmark = pytest.mark.anyio
 

@@ -21,8 +21,8 @@ from elytron_adapter.identity.login_throttle import Attempts
 from elytron_adapter.identity.principals import AnyOf, Authenticator, Development, PrincipalKind
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused
+from elytron_http_shell.accept_queue import take_up
 from elytron_http_shell.app import LOOPBACK, create_app
-from elytron_http_shell.socket_backlog import take_up
 
 if TYPE_CHECKING:
     from elytron_adapter.surface import Family

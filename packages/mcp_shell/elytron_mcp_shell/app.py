@@ -11,7 +11,7 @@ from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import AuthKind
 from elytron_adapter.identity.principals import Development, Principal, PrincipalKind
 from elytron_core.errors import MissingExtra
-from elytron_mcp_shell.toolsets import DEFAULT_SETS, ToolSet
+from elytron_mcp_shell.tools.tool_sets import DEFAULT_SETS, ToolSet
 
 if TYPE_CHECKING:
     from mcp.server import Server

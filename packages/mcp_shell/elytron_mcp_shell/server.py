@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Callable
-from functools import cache
 from importlib.metadata import version
-from typing import Any, cast
+from typing import Any
 from urllib.parse import unquote
 
 import mcp_types as types
 from mcp.server import Server, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from elytron.registry import AnyOperation, Repeat, by_name
+from elytron.registry import AnyOperation, by_name
 from elytron_adapter import codec
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, AuthKind, Duplicated, Queued, Rejected, Source, SourceKind, Transport
@@ -23,11 +22,12 @@ from elytron_core.errors import ElytronError
 from elytron_core.errors.from_wire import error_of
 from elytron_core.model import Value
 from elytron_core.scope import Scope
-from elytron_mcp_shell.confirmation import asked_for, require_confirmed
-from elytron_mcp_shell.lines import LineTool, line_tools
-from elytron_mcp_shell.plain import PlainTool, everyday_tools, mem0_tools, text_of
-from elytron_mcp_shell.reference import reference_tools
-from elytron_mcp_shell.toolsets import ToolSet, operations_of, tool_name
+from elytron_mcp_shell.tools.confirmation import require_confirmed
+from elytron_mcp_shell.tools.declarations import line_tool, operation_tool, plain_tool
+from elytron_mcp_shell.tools.line_tools import LineTool, line_tools
+from elytron_mcp_shell.tools.plain_tools import everyday_tools, mem0_tools, text_of
+from elytron_mcp_shell.tools.reference_tools import reference_tools
+from elytron_mcp_shell.tools.tool_sets import ToolSet, operations_of, tool_name
 
 Context = ServerRequestContext[Any, Any]
 Who = Callable[[Context], Principal]
@@ -90,8 +90,8 @@ class Shell:
         self, context: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         operations = self._operations(self._who(context))
-        told = (_operation_tool(operation.name) for operation in operations.values())
-        tools = [*map(_line_tool, self._lines.values()), *told, *map(_plain_tool, self._plain.values())]
+        told = (operation_tool(operation.name) for operation in operations.values())
+        tools = [*map(line_tool, self._lines.values()), *told, *map(plain_tool, self._plain.values())]
         return types.ListToolsResult(tools=tools)
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
@@ -215,80 +215,6 @@ _JSON = "application/json"
 
 def _sent_as_headers(_name: str) -> None:
     """Return no schema: no argument is sent as a header. Without this, the SDK lists all tools before each call."""
-
-
-@cache
-def _operation_tool(name: str) -> types.Tool:
-    operation = by_name(name)
-    schema = codec.schema(operation)
-    return types.Tool(
-        name=tool_name(operation),
-        description=operation.summary,
-        input_schema=_object(asked_for(operation, schema["request"])),
-        output_schema=_object(schema["report"]),
-        annotations=types.ToolAnnotations(
-            read_only_hint=not operation.mutates,
-            destructive_hint=operation.mutates and operation.repeat is not Repeat.STORE,
-            idempotent_hint=operation.repeat is not Repeat.HARMLESS or not operation.mutates,
-            open_world_hint=False,
-        ),
-    )
-
-
-@cache
-def _plain_tool(tool: PlainTool) -> types.Tool:
-    return types.Tool(
-        name=tool.name,
-        description=tool.description,
-        input_schema=_object(tool.taken.model_json_schema(mode="validation")),
-        output_schema=_object(tool.given.model_json_schema(mode="serialization")),
-        annotations=types.ToolAnnotations(
-            read_only_hint=not tool.mutates, destructive_hint=tool.destroys, open_world_hint=False
-        ),
-    )
-
-
-@cache
-def _line_tool(tool: LineTool) -> types.Tool:
-    """Return the tool without what a model can do without: titles, bounds, and the shape of its answer."""
-    schema = tool.taken.model_json_schema(mode="validation")
-    fields = {name: _brief(field) for name, field in schema.get("properties", {}).items()}
-    required = {"required": schema["required"]} if "required" in schema else {}
-    return types.Tool(
-        name=tool.name,
-        description=tool.description,
-        input_schema={"type": "object", "properties": fields, **required, "additionalProperties": False},
-        annotations=types.ToolAnnotations(
-            read_only_hint=not by_name(tool.operation).mutates, destructive_hint=False, open_world_hint=False
-        ),
-    )
-
-
-def _brief(field: dict[str, Any]) -> dict[str, Any]:
-    found = next((form for form in field.get("anyOf", ()) if form.get("type") != "null"), field)
-    kept = {name: found[name] for name in ("type", "minimum", "maximum", "default") if name in found}
-    return kept | {"items": {"type": "string"}} if kept["type"] == "array" else kept
-
-
-def _object(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return `schema` as one of an object, without patterns of Unicode classes, which some clients cannot read."""
-    found = _portable(schema)
-    return found if found.get("type") == "object" else found | {"type": "object"}
-
-
-def _portable(schema: Any) -> Any:
-    match schema:
-        case dict():
-            found = dict(cast("dict[str, Any]", schema))
-            if r"\p{" in str(found.get("pattern")):
-                del found["pattern"]
-            for value in found.pop("patternProperties", {}).values():
-                found["additionalProperties"] = value
-            return {name: _portable(value) for name, value in found.items()}
-        case list():
-            return [_portable(item) for item in cast("list[Any]", schema)]
-        case _:
-            return schema
 
 
 def _told(report: Any) -> types.CallToolResult:

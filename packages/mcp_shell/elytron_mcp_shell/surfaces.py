@@ -7,7 +7,7 @@ from elytron_adapter.entry import Entrance
 from elytron_adapter.surface import Access, Family, JsonBody, Surface, Told
 from elytron_mcp_shell.app import mcp_app
 from elytron_mcp_shell.messages import require_message
-from elytron_mcp_shell.toolsets import DEFAULT_SETS, ToolSet
+from elytron_mcp_shell.tools.tool_sets import DEFAULT_SETS, ToolSet
 
 _PATH: Final = "/mcp"
 _JSON: Final = "application/json"

@@ -4,7 +4,7 @@ from typing import Any
 
 from elytron.registry import AnyOperation
 from elytron_core.errors import InvalidInput, PermissionRefused
-from elytron_mcp_shell.toolsets import ToolSet, tool_name
+from elytron_mcp_shell.tools.tool_sets import ToolSet, tool_name
 
 CONFIRM = "confirm"
 
@@ -22,7 +22,7 @@ def asked_for(operation: AnyOperation, schema: dict[str, Any], /) -> dict[str, A
 def require_confirmed(
     operation: AnyOperation, arguments: dict[str, Any], /, *, sets: frozenset[ToolSet]
 ) -> dict[str, Any]:
-    """Return the request in `arguments`. Raises where a grave one is not shown here, or not confirmed."""
+    """Return the request in `arguments`. Raises if a grave one is not shown here or not confirmed."""
     if operation.grave is None:
         return arguments
     request = {name: value for name, value in arguments.items() if name != CONFIRM}

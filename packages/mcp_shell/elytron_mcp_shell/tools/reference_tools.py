@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 
 from elytron_core import limits
 from elytron_core.model import Request, Value
-from elytron_mcp_shell.plain import Perform, PlainTool
+from elytron_mcp_shell.tools.plain_tools import Perform, PlainTool
 
 _ENTITY, _RELATION = "entity/", "relation/"
 Text = Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
