@@ -37,7 +37,7 @@ MODULES = (
     "elytron_store/sqlite",
     "elytron_store/file",
     "elytron_store/sealed",
-    "elytron_store/wrappers/quota.py",
+    "elytron_store/wrappers/capacity.py",
     "elytron/erasure/removal.py",
     "elytron/transfer/archive.py",
     "elytron/transfer/restore.py",

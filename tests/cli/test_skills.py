@@ -56,7 +56,7 @@ def test_json_is_imported_too(elytron: CommandLine, *, as_lines: bool) -> None:
     ("data", "problem", "code"),
     [
         (b"just text", "is neither Markdown with front matter", 6),
-        (b"---\nname: x\ndescription: y\n---\n", "a SKILL.md is read where it stands", 6),
+        (b"---\nname: x\ndescription: y\n---\n", "a SKILL.md is read in place", 6),
         (b"\xff", "is not UTF-8", 6),
         (b"[1]", "is not a list of objects", 6),
         (b'{"name": "x"', "the JSON", 2),

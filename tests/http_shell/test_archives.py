@@ -130,8 +130,8 @@ async def test_archives_have_a_bound(runtime: MemoryRuntime) -> None:
     from starlette.middleware import Middleware
 
     from elytron_http_shell.doors import route
+    from elytron_http_shell.exception_handlers import HANDLERS
     from elytron_http_shell.guard import Guard
-    from elytron_http_shell.routes import HANDLERS
 
     entrance = Entrance(Dispatcher(runtime), authenticator=Development())
     guard = Middleware(Guard, hosts=frozenset({"*"}), ids=runtime.context.ids)

@@ -306,7 +306,7 @@ def test_a_busy_store_says_when_to_come_again() -> None:
 
 
 def test_without_the_extra_one_line_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "elytron_http_shell.routes", None)
+    monkeypatch.setitem(sys.modules, "elytron_http_shell.application", None)
     with pytest.raises(MissingExtra, match=r"pip install '\.\[server\]'"):
         create_app(Dispatcher.__new__(Dispatcher))
 

@@ -14,7 +14,7 @@ from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.identity.principals import PrincipalKind
-from elytron_http_shell.routes import Watched
+from elytron_http_shell.application import Watched
 from elytron_proxy.figures import Figures
 
 pytestmark = pytest.mark.anyio

@@ -108,7 +108,7 @@ def test_each_shortfall_says_how_much_there_was() -> None:
         ({"hits": [{"$count": "two"}]}, "'\\$count' does not take"),
         ({"hits": {"$first": 1}}, "'\\$first' does not take"),
         ({"hits": {"$contains": None}}, "'\\$contains' does not take"),
-        ({"hits": {"$count": 2, "id": "a"}}, "stands beside plain keys"),
+        ({"hits": {"$count": 2, "id": "a"}}, "is beside plain keys"),
         ({"hits": {"$contains": {"$nope": 1}}}, "'\\$nope' is no operator"),
     ],
 )

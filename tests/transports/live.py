@@ -16,7 +16,7 @@ from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance
 from elytron_adapter.identity.principals import Authenticator, Development
 from elytron_core.ports.models import LanguageModel
-from elytron_http_shell import create_app, routes
+from elytron_http_shell import application, create_app
 from elytron_http_shell.server import server_of
 from elytron_http_shell.streams.subscriptions import StreamBounds
 from elytron_http_shell.streams.surfaces import streams
@@ -33,7 +33,7 @@ class Live:
         *,
         authenticator: Authenticator | None = None,
         bounds: StreamBounds | None = None,
-        further: Iterable[routes.Family] = (),
+        further: Iterable[application.Family] = (),
         language_model: LanguageModel | None = None,
     ) -> None:
         self._store = store
@@ -83,7 +83,7 @@ class Live:
         try:
             async with elytron.open(self._store, space="ada", language_model=self._language_model) as self.runtime:
                 self.entrance = Entrance(Dispatcher(self.runtime), authenticator=self._authenticator)
-                with patch.object(routes, "FAMILIES", self._families):
+                with patch.object(application, "FAMILIES", self._families):
                     app = create_app(self.entrance, further=self._further)
                 listening = _listening()
                 self.port: int = listening.getsockname()[1]

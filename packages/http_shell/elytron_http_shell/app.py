@@ -47,7 +47,7 @@ def create_app(
     Raises MissingExtra without the extra "server".
     """
     try:
-        from elytron_http_shell.routes import application
+        from elytron_http_shell.application import application
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
     from elytron_adapter.admission_control import FairPlaces

@@ -120,7 +120,7 @@ async def serve_watched(
 ) -> None:
     """Serve as `serve_app` does, with the pulse and the figures of a server before `app`. Raises what it raises."""
     try:
-        from elytron_http_shell.routes import Watched
+        from elytron_http_shell.application import Watched
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
     watched = Watched(app, entrance, hosts=_hosts(serving), figures=figures)

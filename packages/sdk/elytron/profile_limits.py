@@ -8,7 +8,7 @@ from elytron_core.planes.knowledge.profiles import Profile, StoreCapacity
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.policy.host.profiles import EMBEDDED_SDK, EMBEDDED_STANDALONE
 from elytron_core.ports.store import Store
-from elytron_store.wrappers.quota import QuotaStore
+from elytron_store.wrappers.capacity import CapacityStore
 
 
 def capacity_of(profile: Profile, engine: str, /, *, is_kept: bool) -> StoreCapacity | None:
@@ -29,7 +29,9 @@ async def bounded(store: Store, capacity: StoreCapacity | None, /) -> Store:
     if capacity is None:
         return store
     try:
-        return await QuotaStore.open(store, capacity, collections=COLLECTIONS, blobs=(CHECKPOINT,), compactor=compact)
+        return await CapacityStore.open(
+            store, capacity, collections=COLLECTIONS, blobs=(CHECKPOINT,), compactor=compact
+        )
     except BaseException:
         await store.close()
         raise

@@ -109,7 +109,7 @@ async def open_store(
     `api_key` is shown to a server that shares its store. A sealed store opens with keys only, any other one without
     them only. `profile` must be the one that the store was made for, the full one if it is None (see
     `open_as_made`). A file store is always as durable as FULL. An embedded store is one in memory or in a folder; what
-    bounds it is laid over it by its opener (see `QuotaStore`). A refused opening changes nothing. Raises
+    bounds it is laid over it by its opener (see `CapacityStore`). A refused opening changes nothing. Raises
     StoreUrlInvalid, StoreMissing, StoreForeign, StoreNewer, StoreUnavailable,
     StoreBusy, and with `keys` SealError.
     """

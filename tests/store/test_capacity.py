@@ -16,7 +16,7 @@ from elytron_core.ports.store import Action, Batch, Delete, Entry, Erasure, Idem
 from elytron_store.conformance import StoreSuite
 from elytron_store.memory import MemoryStore
 from elytron_store.sqlite import SqliteStore
-from elytron_store.wrappers.quota import QuotaStore
+from elytron_store.wrappers.capacity import CapacityStore
 
 ROOMY = StoreCapacity(records=100_000, events=100_000, blob_bytes=1 << 30, snapshot_bytes=1 << 30)
 SMALL = StoreCapacity(records=3, events=6, blob_bytes=10, snapshot_bytes=100)
@@ -28,7 +28,7 @@ NAMES = ("things",)
 class TestQuotaOverMemory(StoreSuite):
     @pytest.fixture
     async def store(self) -> AsyncIterator[Store]:
-        store = await QuotaStore.open(MemoryStore(), ROOMY, collections=NAMES)
+        store = await CapacityStore.open(MemoryStore(), ROOMY, collections=NAMES)
         yield store
         await store.close()
 
@@ -46,8 +46,8 @@ def batch(*puts: Put, deletes: Sequence[Delete] = (), space: SpaceId = SPACE) ->
     return Batch(space=space, at=AT, entries=entries, puts=puts, deletes=tuple(deletes))
 
 
-async def small(inner: Store | None = None) -> QuotaStore:
-    return await QuotaStore.open(inner or MemoryStore(), SMALL, collections=NAMES, blobs=("c0",))
+async def small(inner: Store | None = None) -> CapacityStore:
+    return await CapacityStore.open(inner or MemoryStore(), SMALL, collections=NAMES, blobs=("c0",))
 
 
 async def one(data: bytes) -> AsyncIterator[bytes]:

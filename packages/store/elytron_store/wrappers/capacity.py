@@ -61,7 +61,7 @@ class _Growth:
     document_bytes: int
 
 
-class QuotaStore(PassingStore):
+class CapacityStore(PassingStore):
     """A Store with a capacity over another Store."""
 
     def __init__(
@@ -92,7 +92,7 @@ class QuotaStore(PassingStore):
         collections: Sequence[str],
         blobs: Sequence[str] = (),
         compactor: Compactor | None = None,
-    ) -> "QuotaStore":
+    ) -> "CapacityStore":
         """Return `inner` bounded by `capacity`. `collections` and `blobs` are the names under which things may stand.
 
         A store that holds more already can be read and erased from, and takes no more. `compactor` is called for the
