@@ -18,6 +18,7 @@ from elytron_core.planes.conversation.actors import ActorAttribution
 from elytron_core.planes.conversation.attributes import Attribute, TurnAttribute
 from elytron_core.planes.conversation.host_refs import HostOpaqueRef
 from elytron_core.planes.conversation.transcript import Redaction, ToolObservation, Turn, message_id, said_at
+from elytron_core.planes.evidence import EvidenceAuthority
 from elytron_core.planes.knowledge.profiles import TranscriptGovernanceBudget
 from elytron_core.policy.transcript.views import INWARD, LABELLED, attribute_redaction, message_redaction, ref_redaction
 from elytron_core.scope import ConversationKey
@@ -156,7 +157,7 @@ class _Cutter:
         place = message_id(turn_id, part)
         reason = message_redaction(turn, part, self.view)
         if reason is not None:
-            self._leave(turn_id, reason, message=place, part=part, turn=turn)
+            self._leave(turn_id, reason, message=place, authority=message.stands_on)
         speaking = actor.speaking(message.speaker)
         return RedactedTranscriptMessage(
             id=place,
@@ -201,13 +202,11 @@ class _Cutter:
         reason: TranscriptRedactionReason,
         *,
         message: str | None = None,
-        part: int | None = None,
-        turn: Turn | None = None,
+        authority: EvidenceAuthority | None = None,
         host_ref_index: int | None = None,
         attr_key: str | None = None,
         observation: int | None = None,
     ) -> None:
-        authority = turn.messages[part].stands_on if turn is not None and part is not None else None
         self.items.append(
             TranscriptRedactionReportItem(
                 turn_id=turn_id,
