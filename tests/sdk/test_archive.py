@@ -107,7 +107,7 @@ async def test_of_two_restores_at_once_one_gets_through_whole(tmp_path: Path) ->
     ours = await elytron.open(meanwhile, space="x")
     theirs = await elytron.open(shared, space="x")
     meanwhile.behind_commit("turns", lambda: theirs.import_archive(second))
-    with pytest.raises(SpaceInUse, match="somebody else meanwhile"):
+    with pytest.raises(SpaceInUse, match="another caller meanwhile"):
         await ours.import_archive(first)
     assert meanwhile.is_over
     report = await theirs.inspect()

@@ -96,7 +96,7 @@ def form(says: str) -> str:
         (form("Ich {x:(a)"), "never closed"),
         (form("Ich (a {x:names}"), "never closed"),
         (form("Ich a) {x:names}"), "too many"),
-        (form("Ich a? {x:names}"), "nothing was opened"),
+        (form("Ich a? {x:names}"), "without an opening one"),
         (form("(" * 9 + "a" + ")" * 9 + "{x:names}"), "deep"),
         (form("(a)?" * 17 + "{x:names}"), "optional"),
         (form("{x:text 1-9}{text 1-9}{text 1-9}{text 1-9}"), "open shapes"),
