@@ -9,7 +9,7 @@ import httpx
 import pytest
 from tests.models.fake_server import EVENTS, LINES, FakeServer, Sent, serving
 from tests.models.streams import RECORDED
-from tests.transports.listening import listening
+from tests.transports.listener import listening
 
 import elytron
 from elytron import MemoryRuntime

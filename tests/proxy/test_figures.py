@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.models.fake_server import Sent
 from tests.models.streams import RECORDED
 from tests.proxy.proxy_setup import PATHS, Proxied, asked, proxying, recorded
-from tests.transports.listening import listening
+from tests.transports.listener import listening
 
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.entry import Entrance

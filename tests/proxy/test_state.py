@@ -8,7 +8,7 @@ import pytest
 from tests.models.fake_server import LINES, Sent, serving
 from tests.models.streams import RECORDED, TEXTS, lines, responses
 from tests.proxy.proxy_setup import KEY, PATHS, Proxied, asked, proxying, recorded
-from tests.transports.listening import listening
+from tests.transports.listener import listening
 
 import elytron
 from elytron_adapter.dispatch import Dispatcher

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.sdk.killed import compacting, exit_code
+from tests.sdk.kill_points import compacting, exit_code
 
 import elytron
 from elytron import ImportMode, MemoryImportRequest, MemoryInspectionRequest, MemoryRuntime

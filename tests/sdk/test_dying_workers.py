@@ -7,7 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sdk.killed import asking, exit_code
+from tests.sdk.kill_points import asking, exit_code
 from tests.sdk.towns import PORTO, SPACE, fact, opened, said, towns
 from tests.sdk.turns import answering, finish
 

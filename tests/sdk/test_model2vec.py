@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from model2vec import StaticModel
 from tests.sdk.encoders import Numbers, compare, safetensors, tiny_model
-from tests.sdk.killed import exit_code
+from tests.sdk.kill_points import exit_code
 from tokenizers import Tokenizer
 from tokenizers.models import BPE, Unigram, WordLevel, WordPiece
 from tokenizers.pre_tokenizers import Whitespace

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sdk.killed import exit_code, importing
+from tests.sdk.kill_points import exit_code, importing
 from tests.sdk.meanwhile import Meanwhile
 from tests.sdk.told import believe, learn, texts
 

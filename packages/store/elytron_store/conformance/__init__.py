@@ -23,8 +23,8 @@ pytest.register_assert_rewrite(
         for topic in (
             "blobs",
             "commits",
+            "compaction",
             "concurrency",
-            "durable",
             "erasure",
             "examples",
             "health",
@@ -32,12 +32,12 @@ pytest.register_assert_rewrite(
             "isolation",
             "reads",
             "shared",
+            "suites",
         )
     )
 )
 
-from elytron_store.conformance.durable import Reopen, ReopenSuite  # noqa: E402 - only after the lines above
-from elytron_store.conformance.shared import SecondHandleSuite  # noqa: E402 - likewise
-from elytron_store.conformance.suite import StoreSuite  # noqa: E402 - likewise
+from elytron_store.conformance.shared import SecondHandleSuite  # noqa: E402 - only after the lines above
+from elytron_store.conformance.suites import Reopen, ReopenSuite, StoreSuite  # noqa: E402 - likewise
 
 __all__ = ["Reopen", "ReopenSuite", "SecondHandleSuite", "StoreSuite"]

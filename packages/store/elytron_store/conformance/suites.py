@@ -1,4 +1,4 @@
-"""Claims on what a store still knows after it was closed and opened again."""
+"""The suites: all claims on every store, and those on what a store still knows after it was opened again."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -9,6 +9,11 @@ from elytron_core import limits
 from elytron_core.errors import IdempotencyConflict, NotFound
 from elytron_core.planes.knowledge.profiles import ErasurePromise
 from elytron_core.ports.store import Committed, Document, Erasure, Idempotency, Put, Run, Store
+from elytron_store.conformance.blobs import BlobClaims
+from elytron_store.conformance.commits import CommitClaims
+from elytron_store.conformance.compaction import CompactionClaims
+from elytron_store.conformance.concurrency import ConcurrencyClaims
+from elytron_store.conformance.erasure import ErasureClaims
 from elytron_store.conformance.examples import (
     ADA,
     AT,
@@ -25,6 +30,10 @@ from elytron_store.conformance.examples import (
     spaces,
     write_blob,
 )
+from elytron_store.conformance.health import HealthClaims
+from elytron_store.conformance.idempotency import IdempotencyClaims
+from elytron_store.conformance.isolation import IsolationClaims
+from elytron_store.conformance.reads import ReadClaims
 
 Reopen = Callable[[], Awaitable[Store]]
 """Closes the store of the fixture `store` and opens it again; the fixtures close what it returns."""
@@ -133,3 +142,17 @@ class ReopenSuite(Claims):
             await put(current, fact(number))
             current = await reopen()
         assert [document.ref for document in await documents(current)] == [fact(number) for number in range(4)]
+
+
+class StoreSuite(
+    CommitClaims,
+    ReadClaims,
+    IsolationClaims,
+    IdempotencyClaims,
+    BlobClaims,
+    ErasureClaims,
+    CompactionClaims,
+    HealthClaims,
+    ConcurrencyClaims,
+):
+    """Subclass it and give the fixture `store`: an empty store, closed by the fixture."""
