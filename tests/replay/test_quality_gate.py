@@ -112,9 +112,8 @@ async def test_the_time_of_a_case_is_that_of_its_slowest_answer_and_of_nothing_e
     case = load_case(CASES[0])
     told_before = len(case.steps) + (case.noise is not None)
     slow, slowest = 400.0, 700.0
-    unmeasured = [9_000.0] * (told_before + len(case.probes))
-    takes_ms = [*unmeasured, *[9_000.0] * told_before, *[slow] * len(case.probes)]
-    takes_ms[len(unmeasured) + told_before] = slowest
+    takes_ms = [9_000.0] * told_before + [slow] * len(case.probes)
+    takes_ms[told_before] = slowest
     looks = itertools.count()
 
     def clock() -> float:

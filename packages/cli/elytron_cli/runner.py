@@ -53,7 +53,7 @@ def run(
 
     async def whole() -> int | None:
         with Bar("indexing", unit="entries", shown=not out.is_json, unasked=True) as bar:
-            async with opened(found, when_missing=when_missing, progress=bar.at) as session:
+            async with opened(found, when_missing=when_missing, progress=bar.at, loads_search=False) as session:
                 session.runtime.context.entries.add("cli")
                 hint = await _other_spaces(session) if hints and when_missing is WhenMissing.REFUSE else None
                 code = await work(session, out)

@@ -91,13 +91,14 @@ async def opened(
     when_missing: WhenMissing = WhenMissing.REFUSE,
     progress: Progress | None = None,
     projection_events: bool = False,
+    loads_search: bool = True,
 ) -> AsyncGenerator[Session]:
     """Open the store of `settings` and close it afterwards.
 
     Only a command that writes makes a store: a mistyped path elsewhere raises StoreMissing and leaves nothing behind.
     The user's default store gets its folder when it is made. An embedder that is `wanted` replaces the one of the
     settings, which serves until then. `progress` is called while an index is built. With `projection_events`, each
-    projection leaves an entry in the journal.
+    projection leaves an entry in the journal. Without `loads_search` the first search loads what searching needs.
     """
     if when_missing is WhenMissing.MAKE and settings.store.value == str(default_store()):
         _make_folder(default_store().parent)
@@ -118,6 +119,7 @@ async def opened(
         progress=progress,
         projection_events=projection_events,
     )
+    opening.loads_search = loads_search
     try:
         async with opening as runtime:
             yield Session(runtime)

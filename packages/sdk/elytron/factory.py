@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from os import PathLike, fspath
 
 from elytron.api import arguments, validation
@@ -35,6 +36,8 @@ from elytron_store import Durability, WhenMissing, open_store
 from elytron_store.engines import parse_url
 
 DEFAULT_SPACE = "default"
+_SEARCH = ("elytron_index.space_index", "elytron.ops.knowledge.recall")
+"""Modules that load what a search needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +80,9 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
     added model, a folder or a server. `language_model` is one, or its address (`ollama:llama3.2`); without one facts
     are read in `fact_languages` too. `statements` judges what is to hold. `work` does what was put off.
     """
+
+    loads_search: bool = True
+    """False for a process of one short command: its first search then loads what searching needs, and waits for it."""
 
     def __init__(self, store: str | PathLike[str] | Store, options: _Options, /) -> None:
         super().__init__()
@@ -127,6 +133,9 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
             worker.start()
             context.closers.append(worker.stop)
         context.closers.extend(self._options.models.closers)
+        if self.loads_search:
+            for module in _SEARCH:
+                import_module(module)
         return MemoryRuntime(context)
 
     async def _register(self, context: OperationContext) -> None:

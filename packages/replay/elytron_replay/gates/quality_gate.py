@@ -183,8 +183,6 @@ async def run_wall(
     used = engines.engines(stores, keys=keys)
     bar = thresholds or Thresholds()
     loaded = [(path, load_case(path)) for path in cases]
-    for path, case in loaded[:1]:  # not measured: at its first search a process loads what searching needs
-        await _row(case, path.parent, used[0], sizes[0], bar)
     rows = [
         await _row(case, path.parent, engine, size, bar) for engine in used for path, case in loaded for size in sizes
     ]
