@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal, get_args
+from weakref import WeakKeyDictionary
 
 import pytest
 from tests.transports.live import Live
@@ -18,6 +19,14 @@ PLACES: tuple[Place, ...] = get_args(Place)
 EVERYWHERE = pytest.mark.parametrize("place", PLACES, indirect=True)
 """Runs a test at each place. Others run in this process: the suites of stores and transports hold the rest."""
 AT = Instant(1_780_000_000_000)
+
+
+_JOURNALS: WeakKeyDictionary[MemoryFace, MemoryFace] = WeakKeyDictionary()
+
+
+def journal_beside(memory: MemoryFace) -> MemoryFace | None:
+    """Return the journal of agents over a memory on a server; None for one that holds its own."""
+    return _JOURNALS.get(memory)
 
 
 class Ended(BaseException):
@@ -43,5 +52,6 @@ async def opened(place: Place, folder: Path, /, *, space: str = "ada") -> AsyncG
                 yield memory
         case "remote":
             with Live() as server:
-                async with elytron.connect(server.url, space=space) as memory:
+                async with elytron.connect(server.url, space=space) as memory, elytron.open("memory:") as journal:
+                    _JOURNALS[memory] = journal
                     yield memory

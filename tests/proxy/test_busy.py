@@ -14,10 +14,11 @@ from elytron_core.errors import Overloaded
 from elytron_core.ids import SpaceId
 from elytron_proxy import MemoryUse, limits
 from elytron_proxy.caller import Caller
-from elytron_proxy.memory import Memory, MemoryDown
+from elytron_proxy.memory import NAMESPACE, Memory, MemoryDown
 
 pytestmark = pytest.mark.anyio
 ADA = Caller(principal=DEVELOPER, space=SpaceId("ada"), request_id="r", use=MemoryUse.ON)
+SHELF = (NAMESPACE, "shelf")
 
 
 class Busy(Unshed):
@@ -48,8 +49,8 @@ async def put(busy: Busy) -> tuple[bool, Pauses]:
     pauses = Pauses()
     async with elytron.open("memory:", space=None) as runtime:
         memory = Memory(Entrance(Dispatcher(runtime), authenticator=Development(), shedding=busy), pause=pauses)
-        await memory.put(ADA, ("shelf",), "key", {"a": 1}, ttl_s=60)
-        return await memory.has(ADA, ("shelf",), "key"), pauses
+        await memory.put(ADA, SHELF, "key", {"a": 1}, ttl_s=60)
+        return await memory.has(ADA, SHELF, "key"), pauses
 
 
 async def test_what_an_answer_leaves_waits_for_a_busy_memory() -> None:
@@ -69,6 +70,6 @@ async def test_what_will_not_pass_is_not_waited_for() -> None:
         pauses = Pauses()
         memory = Memory(Entrance(Dispatcher(runtime), authenticator=Development()), pause=pauses)
         with pytest.raises(MemoryDown, match="invalid_input"):
-            await memory.put(ADA, ("shelf",), "key", {"a": "x" * 300_000}, ttl_s=None)
-        assert not await memory.has(ADA, ("shelf",), "key")
+            await memory.put(ADA, SHELF, "key", {"a": "x" * 300_000}, ttl_s=None)
+        assert not await memory.has(ADA, SHELF, "key")
         assert pauses == []

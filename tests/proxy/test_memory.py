@@ -9,7 +9,8 @@ from tests.models.fake_server import Sent
 from tests.models.streams import RECORDED, TEXTS, chat
 from tests.proxy.proxy_setup import BOAT, EACH, PATHS, asked, knowing, messages_of, proxying, recorded
 
-from elytron_core.contracts.knowledge.records import RecordSearchRequest
+from elytron.runtime_records import records_of
+from elytron_core.planes.knowledge.records import Record
 from elytron_core.scope import Scope
 from elytron_proxy import MemoryUse, Placement
 from elytron_proxy.figures import Figure
@@ -201,15 +202,16 @@ async def test_the_audit_keeps_the_last_blocks_and_no_more(monkeypatch: pytest.M
         for said in (BOAT, f"{BOAT} Really?", f"{BOAT} Say it."):
             await proxied.post(PATHS["chat"], asked("chat", said))
         await proxied.app.idle()
-        asked_for = RecordSearchRequest(
-            scope=Scope(space="default"), namespace=("elytron:shown", "llm-proxy"), include_private=True
-        )
-        found = await proxied.memory.search_records(asked_for)
-        assert len(found.items) == 2
-        assert all("Petrel" in block_in(item.value) for item in found.items)
+        records = records_of(proxied.memory, scope=Scope(space="default"))
+
+        async def shown() -> list[Record]:
+            return [each async for each in records.below(("elytron:shown", "llm-proxy"))]
+
+        assert len(found := await shown()) == 2
+        assert all("Petrel" in block_in(item.value) for item in found)
         (known,) = [hit for hit in (await proxied.memory.list(user_id="default")).items if "Petrel" in hit.text][:1]
         await proxied.memory.erase(known.id, user_id="default")
-        assert (await proxied.memory.search_records(asked_for)).items == ()
+        assert await shown() == []
 
 
 def test_uses_are_what_they_say() -> None:

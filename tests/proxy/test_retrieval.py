@@ -10,7 +10,7 @@ from tests.models.streams import TEXTS
 from tests.proxy.proxy_setup import PATHS, Proxied, proxying
 from tests.proxy.test_state import response
 
-from elytron import RecordSearchRequest, Scope
+from elytron import Scope, runtime_records
 from elytron_proxy import MemoryUse, Placement
 
 pytestmark = pytest.mark.anyio
@@ -28,8 +28,8 @@ async def call(proxied: Proxied, method: str, path: str, **headers: str) -> http
 
 
 async def records_of(proxied: Proxied) -> str:
-    asked = RecordSearchRequest(scope=Scope(space="default"), include_private=True)
-    return str(await proxied.memory.search_records(asked))
+    records = runtime_records.records_of(proxied.memory, scope=Scope(space="default"))
+    return str([each async for each in records.below()])
 
 
 async def test_a_client_finds_lists_and_deletes_what_it_was_answered() -> None:
@@ -183,4 +183,4 @@ async def test_what_a_proxy_keeps_is_private() -> None:
     async with proxying(response("r1")) as proxied:
         await ask(proxied, "A word like heliotrope")
         await proxied.app.idle()
-        assert (await proxied.memory.search_records(user_id="default")).items == ()
+        assert (await proxied.memory.search_records(user_id="default", include_private=True)).items == ()

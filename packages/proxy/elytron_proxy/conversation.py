@@ -7,8 +7,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from elytron_core.caches.lru import LruCache
-from elytron_core.contracts.knowledge.records import RecordItem
-from elytron_core.planes.knowledge.records import COPIES_OF_BLOCKS
+from elytron_core.planes.knowledge.records import COPIES_OF_BLOCKS, Record
 from elytron_models.fields import Fields, fields, text
 from elytron_proxy import limits
 from elytron_proxy.caller import Caller
@@ -196,7 +195,7 @@ class Conversations:
         kept: Fields = fields(item.value)
         return _OpenTurn(text(kept, "conversation"), text(kept, "turn"))
 
-    async def _read(self, caller: Caller, shelf: Shelf, digest: bytes) -> RecordItem | None:
+    async def _read(self, caller: Caller, shelf: Shelf, digest: bytes) -> Record | None:
         """Return the record about what was said so; None if there is none, as before the first write of a space."""
         secret = await self._memory.secret_of(caller)
         return None if secret is None else await self._memory.get(caller, shelf, secret.tag(_TAG, digest.hex()))

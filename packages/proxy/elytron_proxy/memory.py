@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import random
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from pydantic import JsonValue
 
 from elytron.registry import by_request
+from elytron.runtime_records import RuntimeRecords
 from elytron_adapter.entry import Entrance
 from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected, Transport
 from elytron_core import limits as core_limits
@@ -21,21 +22,12 @@ from elytron_core.contracts.conversation.projection import (
     MemoryProjectionRequest,
     SectionName,
 )
-from elytron_core.contracts.knowledge.control import MemoryControlReport, MemoryEraseRequest, MemoryGetRequest
+from elytron_core.contracts.knowledge.control import MemoryGetRequest
 from elytron_core.contracts.knowledge.recall import RecallFilters, RecallHit
-from elytron_core.contracts.knowledge.records import (
-    RecordGetReport,
-    RecordGetRequest,
-    RecordItem,
-    RecordPutReport,
-    RecordPutRequest,
-    RecordSearchReport,
-    RecordSearchRequest,
-)
 from elytron_core.contracts.tools import AgentToolRegistryUpsertReport, AgentToolRegistryUpsertRequest
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.model import Request, Value
-from elytron_core.planes.knowledge.long_term import Privacy
+from elytron_core.planes.knowledge.records import Record
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import (
     AgentToolDescriptor,
@@ -50,14 +42,14 @@ from elytron_proxy.dialects import Prompt
 from elytron_proxy.dialects.placement import fenced
 
 ReportT = TypeVar("ReportT", bound=Value)
+ResultT = TypeVar("ResultT")
 Pause = Callable[[float], Awaitable[None]]
 NAMESPACE: Final = "llm-proxy"
-"""Under which a proxy keeps what it knows of conversations, as private records."""
+"""Under which a proxy keeps what it knows of conversations, as the runtime's own records."""
 Shelf = tuple[str, ...]
 """The namespace of records of one kind."""
 CONVERSATION: Final = "llm_conversation"
 """Under which a turn's metadata name its conversation, so that recall can leave out the request's own messages."""
-_NOT_FOUND: Final = "not_found"
 _NO_MEMORIES: Final = {SectionName.SUBJECT, SectionName.AGENT_SKILLS, SectionName.AGENT_TOOLS}
 """Sections of a block whose entries are no memories: the host's own skills, tools and speakers."""
 
@@ -123,9 +115,12 @@ class Memory:
             except MemoryDown as error:
                 if not error.is_busy:
                     raise
-            wait_s = min(limits.COMMIT_PAUSE_S * 2**attempt, limits.COMMIT_PAUSE_MAX_S)
-            await self._pause(wait_s * (0.5 + random.random() / 2))  # noqa: S311
+            await self._wait(attempt)
         return await self.call(caller, request, report)
+
+    async def _wait(self, attempt: int) -> None:
+        wait_s = min(limits.COMMIT_PAUSE_S * 2**attempt, limits.COMMIT_PAUSE_MAX_S)
+        await self._pause(wait_s * (0.5 + random.random() / 2))  # noqa: S311
 
     async def block(self, caller: Caller, prompt: Prompt, /, *, max_chars: int, shown: str | None) -> Block:
         """Return the block for what was said last. `shown` is the conversation that the request holds in full.
@@ -179,15 +174,13 @@ class Memory:
         except ElytronError as error:
             raise MemoryDown(error.key) from None
 
-    async def get(self, caller: Caller, shelf: Shelf, key: str, /) -> RecordItem | None:
+    async def get(self, caller: Caller, shelf: Shelf, key: str, /) -> Record | None:
         """Return a record of ours. Raises MemoryDown."""
-        asked = RecordGetRequest(scope=caller.scope(), namespace=shelf, key=key, include_private=True)
-        return await _found(self.call(caller, asked, RecordGetReport))
+        return await self._own(caller, lambda: self._records(caller).get(shelf, key))
 
     async def has(self, caller: Caller, shelf: Shelf, key: str, /) -> bool:
         """Return whether there is a record of ours, also while memory is busy. Raises MemoryDown."""
-        asked = RecordGetRequest(scope=caller.scope(), namespace=shelf, key=key, include_private=True)
-        return await _found(self.keep(caller, asked, RecordGetReport)) is not None
+        return await self._own(caller, lambda: self._records(caller).get(shelf, key), is_patient=True) is not None
 
     async def put(
         self,
@@ -201,41 +194,53 @@ class Memory:
         expected_version: int | None = None,
     ) -> None:
         """Keep a record of ours. Raises MemoryDown, also for a value beyond what a record may hold."""
-        try:
-            asked = RecordPutRequest(
-                scope=caller.scope(),
-                namespace=shelf,
-                key=key,
-                value=dict(value),
-                privacy=Privacy.PRIVATE,
-                ttl_s=ttl_s,
-                expected_version=expected_version,
-            )
-        except InvalidInput as error:
-            raise MemoryDown(error.key) from None
-        await self.keep(caller, asked, RecordPutReport)
+        records = self._records(caller)
+        await self._own(
+            caller,
+            lambda: records.put(shelf, key, dict(value), ttl_s=ttl_s, expected_version=expected_version),
+            is_patient=True,
+        )
 
     async def erase(self, caller: Caller, shelf: Shelf, key: str, /) -> bool:
         """Erase a record of ours with all that it was; tell whether there was one. Raises MemoryDown."""
-        item = await self.get(caller, shelf, key)
-        if item is None:
+        record = await self.get(caller, shelf, key)
+        if record is None:
             return False
-        await self._erase(caller, (item,))
+        await self._own(caller, lambda: self._records(caller).erase((record,)), is_patient=True)
         return True
 
     async def trim(self, caller: Caller, shelf: Shelf, /, *, most: int) -> None:
         """Erase the oldest records of a shelf, so that `most` stay. Raises MemoryDown."""
-        asked = RecordSearchRequest(
-            scope=caller.scope(), namespace=shelf, limit=core_limits.PAGE_MAX, include_private=True
-        )
-        found = (await self.call(caller, asked, RecordSearchReport)).items
-        old = sorted(found, key=lambda item: (item.created_at, item.key))[: max(0, len(found) - most)]
-        if old:
-            await self._erase(caller, old)
+        records = self._records(caller)
 
-    async def _erase(self, caller: Caller, items: Iterable[RecordItem]) -> None:
-        gone = MemoryEraseRequest(scope=caller.scope(), ids=tuple(item.id for item in items), reason="retention")
-        await self.keep(caller, gone, MemoryControlReport)
+        async def surplus() -> list[Record]:
+            found = [each async for each in records.below(shelf)]
+            return sorted(found, key=lambda each: (each.created_at, each.key))[: max(0, len(found) - most)]
+
+        if old := await self._own(caller, surplus):
+            await self._own(caller, lambda: records.erase(old), is_patient=True)
+
+    def _records(self, caller: Caller) -> RuntimeRecords:
+        """Return the runtime's own records in the caller's space: no call of a caller's own writes them."""
+        return RuntimeRecords(self._entrance.dispatcher.runtime.context, caller.scope())
+
+    async def _own(
+        self, caller: Caller, work: Callable[[], Awaitable[ResultT]], /, *, is_patient: bool = False
+    ) -> ResultT:
+        """Return what `work` on our records returns, in a place of the caller's.
+
+        If `is_patient`, it is done again and again while memory is only busy. Raises MemoryDown.
+        """
+        attempts = limits.COMMIT_ATTEMPTS if is_patient else 1
+        while True:
+            attempts -= 1
+            try:
+                async with self._entrance.shedding.place(caller.principal):
+                    return await work()
+            except ElytronError as error:
+                if not attempts or not error.retryable:
+                    raise MemoryDown(error.key, is_busy=error.retryable) from None
+            await self._wait(limits.COMMIT_ATTEMPTS - 1 - attempts)
 
     async def register(self, caller: Caller, prompt: Prompt, /) -> None:
         """Register the tools of a request as a host's, once. Raises MemoryDown."""
@@ -283,15 +288,6 @@ class Memory:
 
     def _registry(self, caller: Caller, prompt: Prompt) -> AgentToolRegistryRef | None:
         return self._registries.get((caller.space, _registry_id(prompt))) if prompt.tools else None
-
-
-async def _found(asked: Awaitable[RecordGetReport]) -> RecordItem | None:
-    try:
-        return (await asked).record
-    except MemoryDown as error:
-        if error.key == _NOT_FOUND:
-            return None
-        raise
 
 
 def _without(conversation: str) -> RecallFilters:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.agent.chat_script import ScriptedChat, text
-from tests.agent.places import EVERYWHERE
+from tests.agent.places import EVERYWHERE, journal_beside
 
 import elytron
 from elytron.api import MemoryFace
@@ -21,6 +21,7 @@ from elytron_agent import (
     import_agent_file,
     read_agent_file,
 )
+from elytron_agent.runs.journal import journal_of
 from elytron_core.contracts.knowledge.control import MemoryEraseRequest
 from elytron_core.contracts.knowledge.records import RecordSearchRequest
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded, NotFound
@@ -110,14 +111,15 @@ async def test_a_name_that_is_taken_is_refused(memory: MemoryFace) -> None:
 
 @EVERYWHERE
 async def test_what_changed_since_is_in_the_file(memory: MemoryFace) -> None:
-    await import_agent_file(memory, sample())
+    journal = journal_beside(memory)
+    await import_agent_file(memory, sample(), journal=journal)
     shelf = BlockShelf(memory, agent="Voyager")
     await shelf.change("human", value="Ines likes trains and ferries.", limit=100, description="Who.")
     await shelf.create(BlockDraft(label="trip", value="Faial in May"))
-    agent = Agent(memory, ScriptedChat(text("The boat is blue.")), name="Voyager", blocks=shelf)
+    agent = Agent(memory, ScriptedChat(text("The boat is blue.")), name="Voyager", blocks=shelf, journal=journal)
     await agent.say("Which colour is the boat?")
     await shelf.delete("persona")
-    file = await export_agent_file(memory, "Voyager")
+    file = await export_agent_file(memory, "Voyager", journal=journal)
     blocks = {block["label"]: block for block in file.blocks}
     assert blocks.keys() == {"/human", "rules", "notes", "unused", "trip"}
     assert (blocks["/human"]["value"], blocks["/human"]["limit"]) == ("Ines likes trains and ferries.", 100)
@@ -154,24 +156,28 @@ async def test_an_agent_of_our_own_is_written_as_a_file(memory: MemoryFace) -> N
 
 @EVERYWHERE
 async def test_a_deleted_agent_leaves_nothing_of_its_own_and_shared_blocks_stay(memory: MemoryFace) -> None:
+    journal = journal_beside(memory)
     await BlockShelf(memory).create(BlockDraft(label="human", value="Ines."))
-    await import_agent_file(memory, sample())
-    agent = Agent(memory, ScriptedChat(text("Blue.")), name="Voyager", blocks=BlockShelf(memory, agent="Voyager"))
+    await import_agent_file(memory, sample(), journal=journal)
+    agent = Agent(
+        memory, ScriptedChat(text("Blue.")), name="Voyager", blocks=BlockShelf(memory, agent="Voyager"), journal=journal
+    )
     await agent.say("Which colour is the boat?")
-    other = Agent(memory, ScriptedChat(text("Yes.")), name="other")
+    other = Agent(memory, ScriptedChat(text("Yes.")), name="other", journal=journal)
     await other.say("Is the harbour open?")
-    told = await delete_agent(memory, "Voyager", dry_run=True)
-    assert (await delete_agent(memory, "Voyager", reason="asked to")).records == told.records > 0
+    told = await delete_agent(memory, "Voyager", journal=journal, dry_run=True)
+    assert (await delete_agent(memory, "Voyager", journal=journal, reason="asked to")).records == told.records > 0
     with pytest.raises(NotFound):
-        await delete_agent(memory, "Voyager")
+        await delete_agent(memory, "Voyager", journal=journal)
     assert await values(BlockShelf(memory)) == {"human": "Ines.", "persona": "I am a helpful AI assistant."}
     assert await values(BlockShelf(memory, agent="Voyager")) == {}
     assert [hit.text for hit in (await memory.recall("colour of the boat")).hits if "boat" in hit.text] == []
     assert (await memory.recall("is the harbour open?")).hits[0].text == "Is the harbour open?"
     left = await memory.search_records(RecordSearchRequest(include_private=True, limit=1000))
-    assert [item for item in left.items if "Voyager" in json.dumps([*item.namespace, item.value])] == []
+    own = [each async for each in journal_of(memory, journal).below()]
+    assert [item for item in (*left.items, *own) if "Voyager" in json.dumps([*item.namespace, item.value])] == []
     with pytest.raises(NotFound):
-        await export_agent_file(memory, "Voyager")
+        await export_agent_file(memory, "Voyager", journal=journal)
 
 
 async def test_a_large_message_is_kept_in_pieces_and_a_huge_one_by_its_words() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.agent.chat_script import ScriptedChat, calls, failure, heard, replies, results, text, words
-from tests.agent.places import EVERYWHERE
+from tests.agent.places import EVERYWHERE, journal_beside
 
 from elytron.api import MemoryFace
 from elytron_agent import (
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 def agent_of(memory: MemoryFace, model: ScriptedChat, *tools: Tool, **settings: object) -> Agent:
     made = AgentSettings.model_validate({"enabled": True, "recall_deadline_s": 30.0, **settings})
-    return Agent(memory, model, tools, settings=made, clock=FrozenClock(step_ms=1))
+    return Agent(memory, model, tools, settings=made, journal=journal_beside(memory), clock=FrozenClock(step_ms=1))
 
 
 def tool_of(name: str, answer: object = "sunny", **more: bool) -> tuple[Tool, list[CallKey]]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.agent.chat_script import ScriptedChat, calls, failure, results, text, words
-from tests.agent.places import EVERYWHERE
+from tests.agent.places import EVERYWHERE, journal_beside
 from tests.models.fake_server import LINES, Sent, serving
 from tests.models.streams import RECORDED, TEXTS
 
@@ -88,7 +88,7 @@ async def test_a_web_search_is_asked_and_its_pages_are_fenced(memory: MemoryFace
 async def test_a_subagent_has_a_thread_of_its_own_and_shares_memory(memory: MemoryFace) -> None:
     wanted = calls(("spawn_subagent", {"purpose": "Plan meals.", "name": "cook"}))
     model = ScriptedChat(wanted, text("It is there."), text("Soup."), text("Yes."))
-    agent = Agent(memory, model)
+    agent = Agent(memory, model, journal=journal_beside(memory))
     await agent.say("I want a cook. I like soup.")
     await BlockShelf(memory).change("human", value="Called Ada.")
     assert [each.created_by for each in await agent.subagents.list()] == [Creator.AGENT]
@@ -108,7 +108,7 @@ async def test_a_subagent_has_a_thread_of_its_own_and_shares_memory(memory: Memo
 @EVERYWHERE
 async def test_a_subagent_with_a_memory_of_its_own_sees_nothing_else(memory: MemoryFace) -> None:
     model = ScriptedChat(text("Yes."))
-    agent = Agent(memory, model)
+    agent = Agent(memory, model, journal=journal_beside(memory))
     await agent.say("My boat is called Marimba.")
     await BlockShelf(memory).change("human", value="Called Ada.")
     wanted = Subagent(name="stranger", purpose="Know nothing.", memory=MemoryMode.OWN)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from tests.agent.chat_script import ScriptedChat, calls, failure, heard, replies, results, text, words
-from tests.agent.places import EVERYWHERE, Place
+from tests.agent.places import EVERYWHERE, Place, journal_beside
 
 from elytron.api import MemoryFace
 from elytron_agent import Agent, AgentSettings, BlockShelf, Compacted, ContextGiven, RunEnded, StopReason
@@ -22,7 +22,13 @@ LONG = "The harbour of Lisbon has seven piers, and the fifth of them is where ou
 
 def agent_of(memory: MemoryFace, model: ScriptedChat, **settings: object) -> Agent:
     made = AgentSettings.model_validate({"enabled": True, "recall_deadline_s": 30.0, **settings})
-    return Agent(memory, model, settings=made, clock=FrozenClock(instant("2026-07-01T12:00:00Z"), step_ms=1))
+    return Agent(
+        memory,
+        model,
+        settings=made,
+        journal=journal_beside(memory),
+        clock=FrozenClock(instant("2026-07-01T12:00:00Z"), step_ms=1),
+    )
 
 
 def head_of(request: ModelRequest) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.agent.chat_script import ScriptedChat, text
-from tests.agent.places import EVERYWHERE
+from tests.agent.places import EVERYWHERE, journal_beside
 
 import elytron
 from elytron import FactAction, FactChangeRequest, Privacy
@@ -23,7 +23,9 @@ def told(request: ModelRequest) -> str:
 
 
 def agent_of(memory: MemoryFace, model: ScriptedChat) -> Agent:
-    return Agent(memory, model, settings=AgentSettings(enabled=True, recall_deadline_s=30.0))
+    return Agent(
+        memory, model, journal=journal_beside(memory), settings=AgentSettings(enabled=True, recall_deadline_s=30.0)
+    )
 
 
 async def id_of(memory: MemoryFace, part: str) -> str:

@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 from tests.agent.chat_script import ScriptedChat, calls, failure, results, text, words
-from tests.agent.places import AT, EVERYWHERE
+from tests.agent.places import AT, EVERYWHERE, journal_beside
 from tests.agent.strategies.host import Road
 
 from elytron.api import MemoryFace
@@ -35,7 +35,15 @@ def gateway_of(road: Road, memory: MemoryFace) -> GatewayStrategy:
 
 def agent_of(memory: MemoryFace, model: ScriptedChat, strategy: MemoryStrategy, *, name: str = "main") -> Agent:
     settings = AgentSettings(enabled=True, budget=RunBudget(steps=3))
-    return Agent(memory, model, strategy=strategy, name=name, settings=settings, clock=FrozenClock(AT, step_ms=1))
+    return Agent(
+        memory,
+        model,
+        strategy=strategy,
+        journal=journal_beside(memory),
+        name=name,
+        settings=settings,
+        clock=FrozenClock(AT, step_ms=1),
+    )
 
 
 def tools_of(request: ModelRequest) -> set[str]:

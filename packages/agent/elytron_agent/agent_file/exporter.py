@@ -9,6 +9,7 @@ from elytron_agent.agent_file.document import LISTS, AgentFile, Json, read_agent
 from elytron_agent.agent_file.shell import HEAD, ISSUER, MESSAGE, SOURCE, Shell
 from elytron_agent.blocks.block import Block
 from elytron_agent.blocks.shelf import BlockShelf
+from elytron_agent.runs.journal import journal_of
 from elytron_core import limits
 from elytron_core.clock import Instant, iso
 from elytron_core.contracts.conversation.transcript import (
@@ -27,16 +28,19 @@ _HIDDEN: Final = (("private", True), ("store", False))
 """Metadata of turns that do not leave."""
 
 
-async def export_agent_file(memory: MemoryFace, name: str, /, *, blocks: BlockShelf | None = None) -> AgentFile:
+async def export_agent_file(
+    memory: MemoryFace, name: str, /, *, blocks: BlockShelf | None = None, journal: MemoryFace | None = None
+) -> AgentFile:
     """Return an agent as an agent file: one that was imported, with what changed since, or one of our own.
 
     Its blocks are its own, else those that the agents of the space share, or those of `blocks`. Private turns, masked
-    ones, and what was erased are left out. Raises NotFound if there is nothing of that name.
+    ones, and what was erased are left out. `journal` is that of the agent. Raises NotFound if there is nothing of that
+    name.
     """
     if memory.scope is None:
         raise InvalidInput(field="memory", problem="has no space of its own: open it with one")
     scope = Scope.model_validate(memory.scope.model_dump() | {"agent": name, "conversation": name, "chat": None})
-    shell = Shell(memory, scope, name)
+    shell = Shell(journal_of(memory, journal), name)
     head = await shell.get(HEAD)
     parts = {key: part async for key, part in shell.parts()} if head is not None else {}
     if head is None:

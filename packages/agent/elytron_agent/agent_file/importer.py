@@ -13,6 +13,7 @@ from elytron_agent.blocks.block import BlockDraft
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.injection_scan import refusal_of
 from elytron_agent.runs import limits as run_limits
+from elytron_agent.runs.journal import journal_of
 from elytron_core import canonical
 from elytron_core import limits as core_limits
 from elytron_core.contracts.conversation.write import MemoryWriteRequest, Outcome, TranscriptWrite, TurnDraft
@@ -52,15 +53,16 @@ class _Owner(NamedTuple):
     agent: Json
 
 
-async def import_agent_file(memory: MemoryFace, file: AgentFile, /, *, name: str | None = None) -> AgentImport:
+async def import_agent_file(
+    memory: MemoryFace, file: AgentFile, /, *, name: str | None = None, journal: MemoryFace | None = None
+) -> AgentImport:
     """Take an agent file in under `name`, else under that of its first agent; its other agents become `NAME/...`.
 
-    The same file may be imported again, which changes nothing. Raises InvalidInput for a name that an agent has
-    already, and what the memory raises.
+    The same file may be imported again, which changes nothing. `journal` is that of the agent. Raises InvalidInput for
+    a name that an agent has already, and what the memory raises.
     """
     owners = _owners(file, name)
-    scope = _scope(memory, owners[0].name)
-    shell = Shell(memory, scope, owners[0].name)
+    shell = Shell(journal_of(memory, journal), owners[0].name)
     digest = canonical.digest(canonical.canonical_bytes(file.document))
     begun = await shell.get(BEGUN)
     if begun is None and any([await BlockShelf(memory, agent=owner.name).list() for owner in owners]):

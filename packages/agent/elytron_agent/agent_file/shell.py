@@ -1,16 +1,13 @@
-"""The shell of an agent file: all of it but the words of messages and the texts of blocks, as private records."""
+"""The shell of an agent file: all but the words of messages and the texts of blocks, as the runtime's own records."""
 
 from collections.abc import AsyncIterator
+from operator import attrgetter
 from typing import Final
 
-from elytron.api import MemoryFace
+from elytron.runtime_records import RuntimeRecords
 from elytron_agent.agent_file.document import Json
 from elytron_agent.runs.journal import AGENTS
 from elytron_core import canonical, limits
-from elytron_core.contracts.knowledge.records import RecordGetRequest, RecordPutRequest, RecordSearchRequest
-from elytron_core.errors import NotFound
-from elytron_core.planes.knowledge.long_term import Privacy
-from elytron_core.scope import Scope
 
 HEAD: Final = "head"
 """The record of the order of the file's lists; it is stored last, so that a file without it was not imported."""
@@ -26,47 +23,28 @@ _LABEL: Final = "a part of an agent file"
 class Shell:
     """The records of one imported file. None of them is shown to a model."""
 
-    def __init__(self, memory: MemoryFace, scope: Scope, name: str, /) -> None:
-        self._memory = memory
-        self._scope = scope
+    def __init__(self, records: RuntimeRecords, name: str, /) -> None:
+        self._records = records
         self._namespace = (AGENTS, name, "file")
 
     async def put(self, key: str, value: Json, /) -> bool:
         """Store a part; tell whether it has room."""
         if len(canonical.canonical_bytes(value)) > limits.RECORD_VALUE_BYTES:
             return False
-        request = RecordPutRequest(
-            scope=self._scope,
-            namespace=self._namespace,
-            key=key,
-            value=value,
-            text=_LABEL,
-            privacy=Privacy.PRIVATE,
-        )
-        await self._memory.put_record(request)
+        await self._records.put(self._namespace, key, value, text=_LABEL)
         return True
 
     async def get(self, key: str, /) -> Json | None:
         """Return a part, None if it is not there."""
-        request = RecordGetRequest(scope=self._scope, namespace=self._namespace, key=key, include_private=True)
-        try:
-            found = (await self._memory.get_record(request)).record.value
-        except NotFound:
+        found = await self._records.get(self._namespace, key)
+        if found is None:
             return None
-        assert isinstance(found, dict)
-        return found
+        assert isinstance(found.value, dict)
+        return found.value
 
     async def parts(self) -> AsyncIterator[tuple[str, Json]]:
         """Yield each part with its key, in the order of keys."""
-        offset = 0
-        while True:
-            request = RecordSearchRequest(
-                scope=self._scope, namespace=self._namespace, limit=limits.PAGE_MAX, offset=offset, include_private=True
-            )
-            page = await self._memory.search_records(request)
-            for item in page.items:
-                assert isinstance(item.value, dict)
-                yield item.key, item.value
-            offset += len(page.items)
-            if not page.has_more:
-                return
+        found = [each async for each in self._records.below(self._namespace)]
+        for each in sorted(found, key=attrgetter("key")):
+            assert isinstance(each.value, dict)
+            yield each.key, each.value

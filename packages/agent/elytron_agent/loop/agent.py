@@ -20,7 +20,7 @@ from elytron_agent.loop.tools.web_search import WebSearch, web_search_tool
 from elytron_agent.runs import limits
 from elytron_agent.runs.compactor import Compactor
 from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, StopReason
-from elytron_agent.runs.journal import Journal, RunInput, RunRecord
+from elytron_agent.runs.journal import Journal, RunInput, RunRecord, journal_of
 from elytron_agent.runs.parts import AgentModels, AgentParts
 from elytron_agent.runs.settings import AgentSettings, Preferences
 from elytron_agent.runs.source import is_first_time
@@ -48,8 +48,8 @@ class Agent:
 
     `model` is a chat model, or the address of one (`ollama:llama3.2`), which the agent then opens and closes. `tools`
     are added to its own: `done`, `set_preference`, and `web_search` if there is a provider. What it is asked, says and
-    does is stored step by step in `memory`, so that a run that broke off goes on. `name` is also that of its one
-    thread, which one process at a time runs.
+    does is stored step by step, so that a run that broke off goes on: in `memory`, or in `journal`, which an agent over
+    a memory on a server needs. `name` is also that of its one thread, which one process at a time runs.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class Agent:
         summary_model: ChatModel | str | None = None,
         vision_model: ChatModel | str | None = None,
         memory_mode: MemoryMode = MemoryMode.SHARED,
+        journal: MemoryFace | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
     ) -> None:
@@ -81,11 +82,13 @@ class Agent:
         own = [done_tool(), preference_tool(self.set_preferences)]
         if web_search is not None:
             own.append(web_search_tool(web_search))
-        self.subagents = SubagentShelf(memory, scope, agent=name)
+        self._home = journal
+        self._records = journal_of(memory, journal)
+        self.subagents = SubagentShelf(self._records, agent=name)
         if not purpose:
             own.append(subagent_tool(self.subagents))
         alone = name if memory_mode is MemoryMode.OWN else None
-        self._journal = Journal(memory, scope, agent=name, by=self._ids.new())
+        self._journal = Journal(memory, self._records, scope, agent=name, by=self._ids.new())
         self._thread = Thread(self._journal, name)
         self._lock = asyncio.Lock()
         self._parts = AgentParts(
@@ -232,6 +235,7 @@ class Agent:
             summary_model=self._parts.models.summary,
             vision_model=self._parts.models.vision,
             memory_mode=found.memory,
+            journal=self._home,
             clock=self._clock,
             ids=self._ids,
         )
@@ -269,7 +273,10 @@ class Agent:
         run = self._thread.head.open
         if run is None:
             return
-        record = await self._record(run)
+        record = await self._journal.load(run)
+        if record is None:
+            await self._thread.drop_open()
+            return
         yield RunStarted(run=run, thread=self.name, is_resumed=True, input=record.input.text)
         if record.end is not None:
             # All was committed, but perhaps without the call to the strategy, and the thread not freed.

@@ -3,14 +3,15 @@
 from collections.abc import AsyncIterator
 
 from elytron.api import MemoryFace
+from elytron.runtime_records import RuntimeRecords
 from elytron_agent.agent_file.shell import HEAD, Shell
 from elytron_agent.blocks.archive import Archive
 from elytron_agent.loop.tools.subagents import SubagentShelf
-from elytron_agent.runs.journal import AGENTS, Journal
+from elytron_agent.runs.journal import AGENTS, Journal, journal_of
 from elytron_core import limits
 from elytron_core.contracts.knowledge.control import Hidden, MemoryEraseRequest, MemoryListRequest
 from elytron_core.contracts.knowledge.recall import RecallFilters
-from elytron_core.contracts.knowledge.records import RecordNamespaceListRequest, RecordSearchRequest
+from elytron_core.contracts.knowledge.records import RecordSearchRequest
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.model import Value
 from elytron_core.planes.knowledge.records import COPIES_OF_BLOCKS, copies_of_conversation, copies_of_turn
@@ -30,73 +31,69 @@ class AgentRemoval(Value):
     dry_run: bool = False
 
 
-async def delete_agent(memory: MemoryFace, name: str, /, *, reason: str = "", dry_run: bool = False) -> AgentRemoval:
+async def delete_agent(
+    memory: MemoryFace, name: str, /, *, reason: str = "", dry_run: bool = False, journal: MemoryFace | None = None
+) -> AgentRemoval:
     """Erase an agent and its subagents: their threads, runs, settings, own blocks, and what was said with them.
 
     Blocks and archival memories that agents share stay, and so do facts that were drawn from what was said: they are
-    about the user. A call that was cut short is called again. Raises NotFound if there is no such agent, and what the
-    memory raises.
+    about the user. A call that was cut short is called again. `journal` is that of the agent. Raises NotFound if there
+    is no such agent, and what the memory raises.
     """
     if memory.scope is None:
         raise InvalidInput(field="memory", problem="has no space of its own: open it with one")
-    removal = _Removal(memory, memory.scope, reason)
+    removal = _Removal(memory, journal_of(memory, journal), memory.scope, reason)
     agents = await removal.with_subagents(name)
     runs = await removal.runs_of(frozenset(agents))
     namespaces = [space for agent in agents for space in _namespaces_of(agent)]
-    records = [found for space in (*runs, *namespaces) async for found in removal.records_below(space)]
+    records = [found for space in (*runs, *namespaces) async for found in removal.records.below(space)]
+    blocks = [found for agent in agents async for found in removal.blocks_of(agent)]
     memories = [found for agent in agents async for found in removal.memories_of(agent)]
-    if not records and not memories:
+    if not records and not blocks and not memories:
         raise NotFound(what="agent", name=name)
     if not dry_run:
         # The head of the thread goes last: a call that was cut short finds the rest again.
-        await removal.erase(memories)
-        await removal.erase(records)
-    return AgentRemoval(agents=tuple(agents), records=len(records), memories=len(memories), dry_run=dry_run)
+        await removal.erase([*memories, *blocks])
+        await removal.records.erase(records)
+    gone = len(records) + len(blocks)
+    return AgentRemoval(agents=tuple(agents), records=gone, memories=len(memories), dry_run=dry_run)
 
 
 def _namespaces_of(agent: str) -> tuple[tuple[str, ...], ...]:
     """Return below which namespaces an agent's documents stand, the head of its thread among the last."""
-    return ((*COPIES_OF_BLOCKS, agent), copies_of_conversation(agent), ("blocks", "agents", agent), (AGENTS, agent))
+    return ((*COPIES_OF_BLOCKS, agent), copies_of_conversation(agent), (AGENTS, agent))
 
 
 class _Removal:
-    def __init__(self, memory: MemoryFace, scope: Scope, reason: str) -> None:
+    def __init__(self, memory: MemoryFace, records: RuntimeRecords, scope: Scope, reason: str) -> None:
+        self.records = records
         self._memory = memory
         self._scope = scope
         self._reason = reason
-        self._journal = Journal(memory, scope, agent="", by="")
+        self._journal = Journal(memory, records, scope, agent="", by="")
 
     async def with_subagents(self, name: str) -> list[str]:
         """Return the agent and all agents below it."""
-        head = await Shell(self._memory, self._scope, name).get(HEAD)
+        head = await Shell(self.records, name).get(HEAD)
         of_file: list[str] = head["agents"] if head is not None else []
         found = list(dict.fromkeys((name, *of_file)))
         for agent in found:
-            below = await SubagentShelf(self._memory, self._scope, agent=agent).list()
+            below = await SubagentShelf(self.records, agent=agent).list()
             found += [each for sub in below if (each := f"{agent}/{sub.name}") not in found]
         return found
 
     async def runs_of(self, agents: frozenset[str]) -> list[tuple[str, ...]]:
         """Return the namespaces of the runs of these agents."""
-        found: list[tuple[str, ...]] = []
-        offset = 0
-        while True:
-            request = RecordNamespaceListRequest(
-                scope=self._scope, max_depth=1, limit=limits.PAGE_MAX, offset=offset, include_private=True
-            )
-            page = await self._memory.list_record_namespaces(request)
-            runs = [each.namespace for each in page.namespaces if each.namespace[0].startswith(_RUNS)]
-            found += [run for run in runs if await self._thread_of(run) in agents]
-            offset += len(page.namespaces)
-            if not page.has_more:
-                return found
+        runs = {each.namespace[:1] async for each in self.records.below() if each.namespace[0].startswith(_RUNS)}
+        return [run for run in sorted(runs) if await self._thread_of(run) in agents]
 
     async def _thread_of(self, run: tuple[str, ...]) -> str | None:
         record = await self._journal.load(run[0].removeprefix(_RUNS))
         return record.input.thread if record is not None else None
 
-    async def records_below(self, namespace: tuple[str, ...]) -> AsyncIterator[str]:
-        """Yield the ids of the records below `namespace`."""
+    async def blocks_of(self, agent: str) -> AsyncIterator[str]:
+        """Yield the ids of an agent's own blocks."""
+        namespace = ("blocks", "agents", agent)
         offset = 0
         while True:
             request = RecordSearchRequest(

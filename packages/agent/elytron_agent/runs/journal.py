@@ -1,14 +1,15 @@
 """The documents of an agent: its threads, and of each run what was asked, each reply, each result of a tool.
 
-A reply is stored before it is acted on. All are private records under reserved namespaces, which no
-model's tool lists. A document of a run is written once. A copy of a turn, a conversation or a block is stored where
-an erasure of that takes it along.
+A reply is stored before it is acted on. All are the runtime's own records, which no other caller writes, so that what
+is read from them may be acted on. A document of a run is written once. A copy of a turn, a conversation or a block is
+stored where an erasure of that takes it along.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from elytron.api import MemoryFace
+from elytron.runtime_records import RuntimeRecords, records_of
 from elytron_agent.context.guard import fenced_outside, guarded
 from elytron_agent.context.reference import Stable
 from elytron_agent.context.request import said
@@ -20,11 +21,9 @@ from elytron_core import canonical
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.admin.inspection import LedgerTurn, MemoryReplayRequest
-from elytron_core.contracts.knowledge.records import RecordGetRequest, RecordPutRequest, RecordSearchRequest
 from elytron_core.errors import Conflict, NotFound, PreconditionFailed
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
-from elytron_core.planes.knowledge.long_term import Privacy
 from elytron_core.planes.knowledge.records import COPIES_OF_BLOCKS, copies_of_conversation, copies_of_turn
 from elytron_core.policy.admission.own_output import of_others
 from elytron_core.ports.chat import FinishReason, Message, Opaque, Reply, Role, TextPart, ToolCall, ToolResult
@@ -180,10 +179,15 @@ def corrected(text: str, /) -> Message:
 
 
 class Journal:
-    """The documents of one agent in one memory. `by` names this process, so that two do not share a run."""
+    """The documents of one agent over one memory. `by` names this process, so that two do not share a run."""
 
-    def __init__(self, memory: MemoryFace, scope: Scope | None, /, *, agent: str, by: str) -> None:
+    def __init__(
+        self, memory: MemoryFace, records: RuntimeRecords, scope: Scope | None, /, *, agent: str, by: str
+    ) -> None:
         self._memory = memory
+        self._records = records
+        self.is_elsewhere = not records.is_of(memory)
+        """True if the journal is in another store than the memory, whose erasures then take no copies along."""
         self._scope = scope
         self._agent = agent
         self._by = by
@@ -236,11 +240,8 @@ class Journal:
 
     async def preferences(self) -> Preferences | None:
         """Return what the person set, None before anything was."""
-        try:
-            report = await self._memory.get_record(self._get((AGENTS, self._agent, "settings"), "preferences"))
-        except NotFound:
-            return None
-        return Preferences.model_validate(report.record.value)
+        found = await self._read((AGENTS, self._agent, "settings"), "preferences", Preferences)
+        return found[0] if found is not None else None
 
     async def put_preferences(self, preferences: Preferences, /) -> None:
         """Store what the person set."""
@@ -269,21 +270,7 @@ class Journal:
 
     async def load(self, run: str, /) -> RunRecord | None:
         """Return all that is stored of a run, None if there is nothing."""
-        found: dict[str, Any] = {}
-        offset = 0
-        while True:
-            request = RecordSearchRequest(
-                scope=self._scope,
-                namespace=copies_of_turn(run),
-                limit=1_000,
-                offset=offset,
-                include_private=True,
-            )
-            page = await self._memory.search_records(request)
-            found |= {item.key: item.value for item in page.items}
-            if not page.has_more:
-                break
-            offset += len(page.items)
+        found: dict[str, Any] = {each.key: each.value async for each in self._records.below(copies_of_turn(run))}
         asked, end = found.pop(_INPUT, None), found.pop(_END, None)
         if asked is None:
             return None
@@ -310,41 +297,43 @@ class Journal:
             if place >= first and not _is_whole(told.get(TurnId(place)), turn)
         )
 
+    async def erase_copies(self, thread: str, runs: Iterable[str], /, *, with_summaries: bool) -> None:
+        """Remove what is stored of runs, and of blocks, as an erasure in a memory does that holds the journal too."""
+        below = [copies_of_turn(run) for run in runs]
+        if not below:
+            return
+        below += [COPIES_OF_BLOCKS, *([copies_of_conversation(thread)] if with_summaries else [])]
+        await self._records.erase([each for space in below async for each in self._records.below(space)])
+
     def _shown(self, thread: str) -> tuple[str, ...]:
         return (*COPIES_OF_BLOCKS, self._agent, thread)
 
-    def _get(self, namespace: tuple[str, ...], key: str) -> RecordGetRequest:
-        return RecordGetRequest(scope=self._scope, namespace=namespace, key=key, include_private=True)
-
     async def _read(self, namespace: tuple[str, ...], key: str, kind: type[ValueT]) -> tuple[ValueT, int] | None:
-        try:
-            report = await self._memory.get_record(self._get(namespace, key))
-        except NotFound:
-            return None
-        return kind.model_validate(report.record.value), report.record.version
+        found = await self._records.get(namespace, key)
+        return (kind.model_validate(found.value), found.version) if found is not None else None
 
     async def _put(self, namespace: tuple[str, ...], key: str, value: Value, *, expected: int | None = 0) -> int:
         """Store a document and return its version. Raises Conflict if it is not the one that was expected."""
         told = of_others(value.model_dump(mode="json", exclude_none=True))
-        request = RecordPutRequest(
-            scope=self._scope,
-            namespace=namespace,
-            key=key,
-            value=told,
-            text=_LABEL,
-            privacy=Privacy.PRIVATE,
-            expected_version=expected,
-        )
         try:
-            report = await self._memory.put_record(request)
+            stored = await self._records.put(namespace, key, told, text=_LABEL, expected_version=expected)
         except PreconditionFailed:
             # A write of this process whose answer was lost stays as it is.
-            there = (await self._memory.get_record(self._get(namespace, key))).record
+            there = await self._records.get(namespace, key)
+            if there is None:
+                raise NotFound(what="document of an agent", name=key) from None
             if canonical.canonical_bytes(there.value) == canonical.canonical_bytes(told):
                 return there.version
             what = "the thread, with which another process went on,"
             raise Conflict(what=what, expected=expected or 0, found=there.version) from None
-        return report.record.version
+        return stored.version
+
+
+def journal_of(memory: MemoryFace, journal: MemoryFace | None, /) -> RuntimeRecords:
+    """Return the records of agents over `memory`, in `journal` if it is given. Raises Unsupported for one elsewhere."""
+    if journal is None:
+        return records_of(memory)
+    return records_of(journal, scope=journal.scope or memory.scope)
 
 
 def _is_whole(told: LedgerTurn | None, turn: WindowTurn) -> bool:

@@ -1,6 +1,6 @@
 """A thread of an agent: its head, its window and its stable part, as they are stored and as they change."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from elytron_agent.context.reference import Stable
@@ -42,9 +42,11 @@ class Thread:
         The remaining turns of a summary that was erased come back.
         """
         await self.refresh()
+        if self.journal.is_elsewhere:
+            await self._follow()
         while self.summary is not None and self.summary.is_erased:
             await self.uncompact()
-        gone = await self._gone()
+        gone = await self._gone(self.past)
         window = tuple(run for run in self.head.window if run == self.head.open or run in self.turns.keys() - gone)
         if window != self.head.window:
             await self.store(self.head.model_copy(update={"window": window}))
@@ -68,6 +70,11 @@ class Thread:
         """Have the open run be over."""
         await self.store(self.head.model_copy(update={"open": None}))
         self.turns[turn.run] = turn
+
+    async def drop_open(self) -> None:
+        """Have no run be open: what was stored of the open one was erased."""
+        window = tuple(run for run in self.head.window if run != self.head.open)
+        await self.store(self.head.model_copy(update={"open": None, "window": window}))
 
     async def compact(self, summary: Summary, /) -> None:
         """Put `summary` in the place of the turns that it covers."""
@@ -107,8 +114,21 @@ class Thread:
         records = [(run, await self.journal.load(run)) for run in runs]
         return {run: record.turn for run, record in records if record is not None}
 
-    async def _gone(self) -> frozenset[str]:
+    async def _follow(self) -> None:
+        """Remove from a journal beside the memory what that no longer holds, with the summaries that tell of it."""
+        covers: list[str] = []
+        summary = self.summary
+        while summary is not None:
+            covers += summary.covers
+            summary = await self.journal.summary(self.name, summary.previous)
+        covered = await self._turns(covers)
+        gone = await self._gone([*covered.values(), *self.past])
+        await self.journal.erase_copies(self.name, gone, with_summaries=bool(gone & covered.keys()))
+        if gone & covered.keys():
+            self.summary = await self.journal.summary(self.name, self.head.summary)
+
+    async def _gone(self, turns: Sequence[WindowTurn]) -> frozenset[str]:
         try:
-            return await self.journal.gone(self.past)
+            return await self.journal.gone(turns)
         except ElytronError:
             return frozenset()

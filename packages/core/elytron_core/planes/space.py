@@ -58,6 +58,7 @@ _DECLARED = (
     Collection(subjects.SUBJECT_EDGES, "subjects"),
     Collection(subjects.SOUL_BINDINGS, "subjects"),
     Collection(records.RECORDS),
+    Collection(records.RUNTIME_RECORDS, "records"),
     *(Collection(name, "gateway") for name in gateway.OF_A_SPACE),
     *(Collection(name, "jobs", beside=name == jobs.QUEUE) for name in jobs.OF_A_SPACE),
 )

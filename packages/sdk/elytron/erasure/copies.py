@@ -12,11 +12,14 @@ from elytron_core.planes.embedding import VECTORS
 from elytron_core.planes.knowledge.records import (
     COPIES_OF_BLOCKS,
     RECORDS,
+    RUNTIME_RECORDS,
     Record,
     copies_of_conversation,
     copies_of_turn,
+    is_copy,
 )
 from elytron_core.planes.space import SpaceRecord
+from elytron_core.ports import store_pages
 from elytron_core.ports.store import Ref, Store
 
 
@@ -33,8 +36,19 @@ async def copies_of(
             prefixes.add(record.namespace_key(copies_of_conversation(memory.turn.conversation)))
             if memory.turn.host_id is not None:
                 prefixes.add(_below(record, copies_of_turn(memory.turn.host_id)))
-    found = await documents_under(ctx.store, space, RECORDS, prefixes) if prefixes else ()
+    # Builds before the runtime had a collection of its own stored copies in the host's.
+    found = [
+        document
+        for collection in (RUNTIME_RECORDS, RECORDS)
+        for document in (await documents_under(ctx.store, space, collection, prefixes) if prefixes else ())
+    ]
     return {document.ref: document.revision for document in found}
+
+
+async def every_copy(ctx: OperationContext, space: SpaceId, /) -> tuple[Ref, ...]:
+    """Return where all copies of turns, conversations and blocks of a space stand."""
+    documents = store_pages.documents(ctx.store, space, RUNTIME_RECORDS)
+    return tuple([each.ref async for each in documents if is_copy(Record.from_bytes(each.body).namespace)])
 
 
 async def vectors_of(store: Store, space: SpaceId, sources: Iterable[Ref], /) -> dict[Ref, int]:

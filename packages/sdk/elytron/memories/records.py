@@ -13,9 +13,9 @@ from elytron_core.ports import store_pages
 from elytron_core.ports.store import Document, Ref
 
 
-def record_ref(space: SpaceRecord, namespace: tuple[str, ...], key: str, /) -> Ref:
+def record_ref(space: SpaceRecord, namespace: tuple[str, ...], key: str, /, *, collection: str = RECORDS) -> Ref:
     """Return where the record of this name is stored, or would be."""
-    return Ref(RECORDS, space.record_key(namespace, key))
+    return Ref(collection, space.record_key(namespace, key))
 
 
 def item_of(ref: Ref, record: Record, /, *, score: float | None = None) -> RecordItem:
@@ -41,7 +41,7 @@ def is_disclosed(record: Record, /, *, include_private: bool) -> bool:
 
 
 async def records_below(
-    ctx: OperationContext, space: SpaceId, prefix: tuple[str, ...], /
+    ctx: OperationContext, space: SpaceId, prefix: tuple[str, ...], /, *, collection: str = RECORDS
 ) -> AsyncIterator[tuple[Document, Record]]:
     """Yield the stored records whose namespace begins with `prefix`, deleted and expired ones too."""
     found = await ctx.spaces.find(space)
@@ -49,7 +49,7 @@ async def records_below(
         return
     # Keys begin with a tag of the namespace's first part: others are not read.
     begin = found.namespace_key(prefix).partition(".")[0] + "." if prefix else ""
-    async for document in store_pages.documents(ctx.store, space, RECORDS, prefix=begin):
+    async for document in store_pages.documents(ctx.store, space, collection, prefix=begin):
         record = Record.from_bytes(document.body)
         if record.namespace[: len(prefix)] == prefix:
             yield document, record

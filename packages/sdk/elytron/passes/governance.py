@@ -17,7 +17,7 @@ from elytron.writes.knowledge.fact_uses import keep_uses
 from elytron.writes.knowledge.skill_reuse import record_reuse
 from elytron.writes.settlement import Settled, settle
 from elytron_core import limits
-from elytron_core.clock import DAY_MS
+from elytron_core.clock import DAY_MS, Instant
 from elytron_core.contracts.admin.maintenance import PassOutcome
 from elytron_core.contracts.conversation.candidates import MemoryMergeRequest
 from elytron_core.contracts.conversation.write import MemoryWriteRequest
@@ -29,11 +29,12 @@ from elytron_core.planes.admin.jobs import Pass
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.knowledge import long_term, notes
+from elytron_core.planes.knowledge.records import RUNTIME_RECORDS
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.extraction import daily_notes
 from elytron_core.policy.maintenance import due
 from elytron_core.ports import store_pages
-from elytron_core.ports.store import Action
+from elytron_core.ports.store import Action, Erasure
 
 OUTLIVED = "it was not confirmed within the lifetime of such facts"
 IN_THE_MONTH = "its month's note has it"
@@ -148,7 +149,16 @@ async def _remove_expired(work: Work) -> int:
             expired.append(id_of(document.ref))
         if len(expired) == limits.WRITES_PER_REQUEST:
             break
-    return await erase_many(work.ctx, work.scope, expired)
+    return await erase_many(work.ctx, work.scope, expired) + await _remove_expired_own(work, now)
+
+
+async def _remove_expired_own(work: Work, now: Instant) -> int:
+    """Erase the runtime's own records of the space whose time to live is over; return how many."""
+    found = records_below(work.ctx, work.space, (), collection=RUNTIME_RECORDS)
+    expired = [document.ref async for document, record in found if record.is_expired(now)][: limits.WRITES_PER_REQUEST]
+    if expired:
+        await work.ctx.store.erase(Erasure(space=work.space, at=now, refs=tuple(expired)))
+    return len(expired)
 
 
 async def _draw_notes(work: Work) -> int:

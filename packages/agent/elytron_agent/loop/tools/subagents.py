@@ -1,18 +1,17 @@
 """Subagents: who they are, what for, and whose memory they have."""
 
 from enum import StrEnum
+from operator import attrgetter
 from typing import Annotated
 
 from pydantic import Field
 
-from elytron.api import MemoryFace
+from elytron.runtime_records import RuntimeRecords
 from elytron_agent.runs import limits
 from elytron_agent.runs.journal import AGENTS
-from elytron_core.contracts.knowledge.records import RecordGetRequest, RecordPutRequest, RecordSearchRequest
 from elytron_core.errors import LimitExceeded, NotFound, PreconditionFailed
 from elytron_core.model import Request
-from elytron_core.planes.knowledge.long_term import Privacy
-from elytron_core.scope import Name, Scope
+from elytron_core.scope import Name
 
 
 class MemoryMode(StrEnum):
@@ -43,9 +42,8 @@ class Subagent(Request):
 class SubagentShelf:
     """The subagents of one agent."""
 
-    def __init__(self, memory: MemoryFace, scope: Scope | None, /, *, agent: str) -> None:
-        self._memory = memory
-        self._scope = scope
+    def __init__(self, records: RuntimeRecords, /, *, agent: str) -> None:
+        self._records = records
         self._namespace = (AGENTS, agent, "subagents")
 
     async def create(self, wanted: Subagent, /) -> Subagent:
@@ -56,35 +54,25 @@ class SubagentShelf:
         found = await self.list()
         if len(found) >= limits.SUBAGENTS and all(each.name != wanted.name for each in found):
             raise LimitExceeded(what="subagents of an agent", limit=limits.SUBAGENTS, found=len(found) + 1)
-        request = RecordPutRequest(
-            scope=self._scope,
-            namespace=self._namespace,
-            key=wanted.name,
-            value=wanted.model_dump(mode="json"),
-            text="a subagent",
-            privacy=Privacy.PRIVATE,
-            expected_version=0,
-        )
+        value = wanted.model_dump(mode="json")
         try:
-            await self._memory.put_record(request)
+            await self._records.put(self._namespace, wanted.name, value, text="a subagent", expected_version=0)
         except PreconditionFailed:
             return await self.read(wanted.name)
         return wanted
 
     async def read(self, name: str, /) -> Subagent:
         """Return a subagent. Raises NotFound."""
-        request = RecordGetRequest(scope=self._scope, namespace=self._namespace, key=name, include_private=True)
-        try:
-            report = await self._memory.get_record(request)
-        except NotFound:
-            raise NotFound(what="subagent", name=name) from None
-        return Subagent.model_validate(report.record.value)
+        found = await self._records.get(self._namespace, name)
+        if found is None:
+            raise NotFound(what="subagent", name=name)
+        return Subagent.model_validate(found.value)
 
     async def list(self, *, created_by: Creator | None = None) -> tuple[Subagent, ...]:
         """Return the subagents by name; with `created_by`, those that it made."""
-        request = RecordSearchRequest(
-            scope=self._scope, namespace=self._namespace, limit=limits.SUBAGENTS, include_private=True
+        found = [Subagent.model_validate(each.value) async for each in self._records.below(self._namespace)]
+        return tuple(
+            each
+            for each in sorted(found, key=attrgetter("name"))
+            if created_by is None or each.created_by is created_by
         )
-        report = await self._memory.search_records(request)
-        found = (Subagent.model_validate(item.value) for item in report.items)
-        return tuple(each for each in found if created_by is None or each.created_by is created_by)

@@ -12,10 +12,19 @@ from elytron_core.planes.knowledge.long_term import Privacy
 from elytron_core.scope import Name
 
 RECORDS = "records"
+RUNTIME_RECORDS = "runtime_records"
+"""Collection of the runtime's own records: no memory id names one, and no operation of the registry reaches them."""
+RESERVED_NAMESPACES = ("elytron:", "llm-proxy")
+"""Beginnings of a namespace's first part that are the runtime's own, in letters of any case."""
 ID_WORD = "record"
 """Prefix of the memory ids of records."""
 COPIES_OF_BLOCKS = ("elytron:shown",)
 """Below it stand copies of what a model was shown: each erasure in the space takes them all."""
+
+
+def is_reserved(namespace: tuple[str, ...], /) -> bool:
+    """Return True if the records of this namespace are the runtime's own."""
+    return bool(namespace) and namespace[0].casefold().startswith(RESERVED_NAMESPACES)
 
 
 def copies_of_turn(host_id: str, /) -> tuple[str, ...]:
@@ -26,6 +35,13 @@ def copies_of_turn(host_id: str, /) -> tuple[str, ...]:
 def copies_of_conversation(conversation: str, /) -> tuple[str, ...]:
     """Return the namespace of records that repeat a conversation: they are erased with any message of it."""
     return ("elytron:conversation", conversation)
+
+
+def is_copy(namespace: tuple[str, ...], /) -> bool:
+    """Return True if the runtime's records of this namespace repeat what is stored elsewhere."""
+    (turn,) = copies_of_turn("")
+    first = namespace[0]
+    return first.startswith(turn) or first in {*COPIES_OF_BLOCKS, *copies_of_conversation("")[:1]}
 
 
 def _bounded(value: JsonValue) -> JsonValue:

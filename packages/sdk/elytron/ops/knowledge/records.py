@@ -11,6 +11,7 @@ from elytron.intake.texts import admitting
 from elytron.memories.audit_trail import event_of, note
 from elytron.memories.records import is_disclosed, item_of, record_ref, records_below
 from elytron.recall.retrieval import gather
+from elytron.writes.knowledge.records import put_records, require_version
 from elytron.writes.settlement import Settled, settle_report
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -31,9 +32,9 @@ from elytron_core.contracts.knowledge.records import (
     RecordSearchReport,
     RecordSearchRequest,
 )
-from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed, Unsupported
+from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.planes.admin.audit import AuditAction
-from elytron_core.planes.knowledge.records import Record
+from elytron_core.planes.knowledge.records import RECORDS, RESERVED_NAMESPACES, Record, is_reserved
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission import record_versions
 from elytron_core.policy.query import metadata_conditions
@@ -41,7 +42,6 @@ from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
-_NO_TTL = "this store or profile cannot keep a time to live: leave ttl_s out"
 _PRIVATE = "names a private record: ask with include_private"
 
 
@@ -49,40 +49,19 @@ _PRIVATE = "names a private record: ask with include_private"
 async def put_record(ctx: OperationContext, request: RecordPutRequest, /) -> RecordPutReport:
     """Store a value, in the place of the one of its name; what is there already is left as it is.
 
-    Raises PreconditionFailed if the record has another version than the expected one, Unsupported for a time to live
-    in a profile that cannot keep it.
+    Raises PreconditionFailed if the record has another version than the expected one, PermissionRefused for a namespace
+    of the runtime's own, Unsupported for a time to live in a profile that cannot keep it.
     """
-    if request.ttl_s is not None and (ctx.profile.is_esp or not ctx.store.capabilities.ttl):
-        raise Unsupported(_NO_TTL)
+    _require_open(request.namespace)
     scope = ctx.scope_of(request)
-
-    async def plan(space: SpaceRecord) -> Settled[RecordPutReport]:
-        now = ctx.clock.now()
-        ref = record_ref(space, request.namespace, request.key)
-        known, revision = await value_at(ctx.store, scope.space, ref, Record)
-        _require_version(known, request.expected_version, now)
-        made = record_versions.put(
-            known,
-            namespace=request.namespace,
-            key=request.key,
-            value=request.value,
-            text=request.text,
-            privacy=request.privacy,
-            expires_at=Instant(now + request.ttl_s * 1000) if request.ttl_s is not None else None,
-            at=now,
-        )
-        changes = Changes(space)
-        if made is not known:
-            changes.put(ref, made, expects=revision, action=Action.WRITE)
-        report = RecordPutReport(
-            space=scope.space,
-            record=item_of(ref, made),
-            changed=bool(changes) and not request.dry_run,
-            dry_run=request.dry_run,
-        )
-        return Settled(report, None if request.dry_run else changes)
-
-    return await settle_report(ctx, scope.space, plan)
+    put = await put_records(ctx, scope, RECORDS, (request,), has_history=True, dry_run=request.dry_run)
+    return RecordPutReport(
+        space=scope.space,
+        record=item_of(put.refs[0], put.records[0]),
+        changed=put.changed,
+        dry_run=request.dry_run,
+        sequence=put.sequence,
+    )
 
 
 async def get_record(ctx: OperationContext, request: RecordGetRequest, /) -> RecordGetReport:
@@ -96,14 +75,15 @@ async def get_record(ctx: OperationContext, request: RecordGetRequest, /) -> Rec
 
 @admitting
 async def delete_record(ctx: OperationContext, request: RecordDeleteRequest, /) -> RecordDeleteReport:
-    """Delete a record; if there is none, nothing changes. Raises PreconditionFailed as `put_record` does."""
+    """Delete a record; if there is none, nothing changes. Raises what `put_record` raises."""
+    _require_open(request.namespace)
     scope = ctx.scope_of(request)
 
     async def plan(space: SpaceRecord) -> Settled[RecordDeleteReport]:
         now = ctx.clock.now()
         ref = record_ref(space, request.namespace, request.key)
         known, revision = await value_at(ctx.store, scope.space, ref, Record)
-        _require_version(known, request.expected_version, now)
+        require_version(known, request.expected_version, now)
         report = RecordDeleteReport(space=scope.space, id=id_of(ref), changed=False, dry_run=request.dry_run)
         if known is None or not known.is_alive(now):
             return Settled(report)
@@ -170,11 +150,11 @@ async def _must_find(
     raise NotFound(what="record", name=request.key)
 
 
-def _require_version(known: Record | None, expected: int | None, now: Instant) -> None:
-    """Raise PreconditionFailed unless the record has the expected version; 0 expects none."""
-    found = known.version if known is not None and known.is_alive(now) else 0
-    if expected is not None and expected != found:
-        raise PreconditionFailed
+def _require_open(namespace: tuple[str, ...]) -> None:
+    """Raise PermissionRefused for a namespace that the runtime keeps for itself."""
+    if is_reserved(namespace):
+        begun = " or ".join(map(repr, RESERVED_NAMESPACES))
+        raise PermissionRefused(f"namespaces that begin with {begun} are the runtime's own: take another")
 
 
 class _Named(NamedTuple):

@@ -1,0 +1,147 @@
+"""Records of the runtime's own: an agent's journal, and what a proxy continues.
+
+They are in a collection of their own, which this port alone writes. No operation of the registry reaches it, and so no
+wire, no tool and no archive of a member; the store port over HTTP refuses it. So their reader may act on them.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+
+from pydantic import JsonValue, ValidationError
+
+from elytron.api import MemoryFace
+from elytron.context import OperationContext
+from elytron.documents.stored_values import documents_at, value_at
+from elytron.intake.scrubber import scrub_request
+from elytron.memories.records import record_ref, records_below
+from elytron.profile_limits import require_chars
+from elytron.runtime import MemoryRuntime
+from elytron.writes.knowledge.records import put_records
+from elytron_core.contracts.knowledge.records import RecordPutRequest
+from elytron_core.errors import InvalidInput, Unsupported
+from elytron_core.model import invalid
+from elytron_core.planes.knowledge.long_term import Privacy
+from elytron_core.planes.knowledge.records import RUNTIME_RECORDS, Record, is_reserved
+from elytron_core.ports.store import Erasure
+from elytron_core.scope import Scope
+
+_ELSEWHERE = (
+    "the runtime's own records are kept where a memory is opened in this process: "
+    "open it here, or give `journal=`, a memory that is"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDraft:
+    """A value to store. With `expected_version`, only if the record has that version; 0: if there is none."""
+
+    namespace: tuple[str, ...]
+    key: str
+    value: JsonValue
+    _: KW_ONLY
+    text: str = ""
+    ttl_s: int | None = None
+    expected_version: int | None = None
+
+
+class RuntimeRecords:
+    """The runtime's own records in one space: values under reserved namespaces, each in its last version alone."""
+
+    def __init__(self, context: OperationContext, scope: Scope, /) -> None:
+        self._ctx = context
+        self._scope = scope
+
+    def is_of(self, memory: MemoryFace, /) -> bool:
+        """Return whether they are in the store of `memory`, whose erasures take their copies along."""
+        return isinstance(memory, MemoryRuntime) and memory.context is self._ctx
+
+    async def put(
+        self,
+        namespace: tuple[str, ...],
+        key: str,
+        value: JsonValue,
+        /,
+        *,
+        text: str = "",
+        ttl_s: int | None = None,
+        expected_version: int | None = None,
+    ) -> Record:
+        """Store `value` under its name and return the record, with credentials blacked out.
+
+        Raises PreconditionFailed if it is not of `expected_version` (0: absent), InvalidInput for a namespace that is
+        not reserved, Unsupported for a time to live that this store cannot keep.
+        """
+        draft = RecordDraft(namespace, key, value, text=text, ttl_s=ttl_s, expected_version=expected_version)
+        (record,) = await self.put_all((draft,))
+        return record
+
+    async def put_all(self, drafts: Sequence[RecordDraft], /) -> tuple[Record, ...]:
+        """Store several values as `put` does, in one commit: all of them or none. Each is named once."""
+        requests = [await self._request(draft) for draft in drafts]
+        committed = await put_records(
+            self._ctx, self._ctx.scope_of(requests[0]), RUNTIME_RECORDS, requests, has_history=False
+        )
+        return committed.records
+
+    async def get(self, namespace: tuple[str, ...], key: str, /) -> Record | None:
+        """Return the record of this name; None if there is none, or its time is over."""
+        space = await self._ctx.spaces.find(self._scope.space)
+        if space is None:
+            return None
+        ref = record_ref(space, namespace, key, collection=RUNTIME_RECORDS)
+        record, _ = await value_at(self._ctx.store, self._scope.space, ref, Record)
+        return record if record is not None and record.is_alive(self._ctx.clock.now()) else None
+
+    async def below(self, namespace: tuple[str, ...] = (), /) -> AsyncIterator[Record]:
+        """Yield the records whose namespace begins with `namespace`, in no order."""
+        now = self._ctx.clock.now()
+        found = records_below(self._ctx, self._scope.space, namespace, collection=RUNTIME_RECORDS)
+        async for _, record in found:
+            if record.is_alive(now):
+                yield record
+
+    async def _request(self, draft: RecordDraft) -> RecordPutRequest:
+        """Return the request to store a draft, admitted as any other text is."""
+        if not is_reserved(draft.namespace):
+            raise InvalidInput(field="namespace", problem="is not one of the runtime's own")
+        try:
+            request = RecordPutRequest(
+                scope=self._scope,
+                namespace=draft.namespace,
+                key=draft.key,
+                value=draft.value,
+                text=draft.text,
+                privacy=Privacy.PRIVATE,
+                ttl_s=draft.ttl_s,
+                expected_version=draft.expected_version,
+            )
+        except ValidationError as error:
+            raise invalid(error) from None
+        clean, scrubbed = await scrub_request(request)
+        require_chars(self._ctx.profile, scrubbed.longest)
+        return clean
+
+    async def erase(self, records: Iterable[Record], /) -> int:
+        """Remove records physically; return how many there were."""
+        space = await self._ctx.spaces.find(self._scope.space)
+        if space is None:
+            return 0
+        named = (record_ref(space, each.namespace, each.key, collection=RUNTIME_RECORDS) for each in records)
+        there = await documents_at(self._ctx.store, self._scope.space, named)
+        if there:
+            gone = Erasure(space=self._scope.space, at=self._ctx.clock.now(), refs=tuple(there))
+            await self._ctx.store.erase(gone)
+        return len(there)
+
+
+def records_of(memory: MemoryFace, /, *, scope: Scope | None = None) -> RuntimeRecords:
+    """Return the runtime's own records in the space of `scope`, else of `memory`.
+
+    Raises Unsupported for a memory on a server, which no wire writes them to, InvalidInput for one without a space.
+    """
+    if not isinstance(memory, MemoryRuntime):
+        raise Unsupported(_ELSEWHERE)
+    space = scope or memory.scope
+    if space is None:
+        raise InvalidInput(field="memory", problem="has no space of its own: open it with one")
+    return RuntimeRecords(memory.context, space)

@@ -1,0 +1,93 @@
+"""The runtime's own records: written by its port alone, all of a commit or nothing, gone with what they repeat."""
+
+import pytest
+
+import elytron
+from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
+from elytron_core.clock import FrozenClock, Instant
+from elytron_core.contracts.admin.maintenance import Extraction, MemoryMaintainRequest
+from elytron_core.errors import InvalidInput, NotFound, PermissionRefused, PreconditionFailed, Unsupported
+from elytron_core.planes.admin.jobs import Pass
+from elytron_core.planes.knowledge.records import copies_of_turn
+
+pytestmark = pytest.mark.anyio
+
+OWN = ("elytron:agent", "main")
+
+
+async def stored(records: RuntimeRecords) -> dict[str, object]:
+    return {each.key: each.value async for each in records.below()}
+
+
+async def test_a_commit_stores_all_of_its_values_or_none() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        records = records_of(memory)
+        run = RecordDraft(("elytron:run:one",), "0000", {"text": "Hello"}, expected_version=0)
+        made = await records.put_all((run, RecordDraft(OWN, "main", {"open": "one"}, expected_version=0)))
+        assert [each.version for each in made] == [1, 1]
+        with pytest.raises(PreconditionFailed):
+            await records.put_all((RecordDraft(OWN, "main", {"open": None}, expected_version=1), run))
+        assert await stored(records) == {"0000": {"text": "Hello"}, "main": {"open": "one"}}
+        assert (await records.put(OWN, "main", {"open": None}, expected_version=1)).version == 2
+        assert (found := await records.get(OWN, "main")) is not None
+        assert found.earlier == ()
+
+
+async def test_no_operation_on_records_reaches_them_and_none_writes_beside_them() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        records = records_of(memory)
+        await records.put(OWN, "main", {"open": "one"}, text="a boat")
+        for namespace in (OWN, ("ELYTRON:agent", "main"), ("llm-proxy",), ("LLM-Proxy-2",), ("elytron:",)):
+            with pytest.raises(PermissionRefused):
+                await memory.put_record(namespace, "main", {"open": "two"})
+            with pytest.raises(PermissionRefused):
+                await memory.delete_record(namespace, "main")
+        with pytest.raises(NotFound):
+            await memory.get_record(OWN, "main", include_private=True)
+        assert (await memory.search_records((), include_private=True)).items == ()
+        assert (await memory.list_record_namespaces((), include_private=True)).namespaces == ()
+        assert (await memory.recall("a boat", filters={"planes": ["records"]}, include_private=True)).hits == ()
+        space = await memory.context.spaces.find(memory.context.scope_of(elytron.MemoryGetRequest(id="x")).space)
+        assert space is not None
+        name = space.record_key(OWN, "main")
+        for memory_id in (f"record:{name}", f"runtime_records:{name}", name):
+            assert not (await memory.forget(memory_id)).changed
+            assert not (await memory.erase(memory_id)).changed
+        assert await stored(records) == {"main": {"open": "one"}}
+
+
+async def test_they_go_with_the_turn_that_they_repeat_and_with_the_space() -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        records = records_of(memory)
+        draft = elytron.TurnDraft(messages=(elytron.Message(text="The boat is blue."),), host_id="one")
+        write = elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=(draft,)))
+        (turn,) = (await memory.write(write)).ids
+        await records.put(copies_of_turn("one"), "0000", "The boat is blue.")
+        await records.put(copies_of_turn("two"), "0000", "The cat is grey.")
+        assert dict((await memory.erase(turn)).removed)["runtime_records"] == 1
+        assert list((await stored(records)).values()) == ["The cat is grey."]
+        assert (await memory.erase(whole_space="ada")).changed
+        assert await stored(records) == {}
+
+
+async def test_their_time_to_live_ends_and_credentials_are_blacked_out() -> None:
+    clock = FrozenClock(Instant(1_000))
+    async with elytron.open("memory:", space="ada", clock=clock) as memory:
+        records = records_of(memory)
+        made = await records.put(("llm-proxy", "nodes"), "x", {"key": "AKIAIOSFODNN7EXAMPLE"}, ttl_s=1)
+        assert "AKIA" not in str(made.value)
+        clock.advance(2_000)
+        assert await records.get(("llm-proxy", "nodes"), "x") is None
+        request = MemoryMaintainRequest(passes=(Pass.HYGIENE,), extraction=Extraction.OFF)
+        assert (await memory.maintain(request)).passes[0].counts["records_expired"] == 1
+        assert (await memory.inspect()).documents.get("runtime_records", 0) == 0
+
+
+async def test_they_are_kept_in_this_process_under_reserved_names_alone() -> None:
+    async with elytron.open("memory:", space="ada") as memory, elytron.open("memory:", space=None) as spaceless:
+        with pytest.raises(InvalidInput, match="runtime's own"):
+            await records_of(memory).put(("notes",), "x", 1)
+        with pytest.raises(InvalidInput, match="no space"):
+            records_of(spaceless)
+    with pytest.raises(Unsupported, match="journal="):
+        records_of(await elytron.connect("http://127.0.0.1:1"))
