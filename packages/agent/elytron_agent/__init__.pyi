@@ -36,6 +36,9 @@ from elytron_agent.loop.tools.subagents import MemoryMode as MemoryMode
 from elytron_agent.loop.tools.subagents import Subagent as Subagent
 from elytron_agent.loop.tools.web_search import WebResult as WebResult
 from elytron_agent.loop.tools.web_search import WebSearch as WebSearch
+from elytron_agent.runs.approval import Approval as Approval
+from elytron_agent.runs.approval import ApprovalRequest as ApprovalRequest
+from elytron_agent.runs.approval import Approve as Approve
 from elytron_agent.runs.events import AgentEvent as AgentEvent
 from elytron_agent.runs.events import AnswerDropped as AnswerDropped
 from elytron_agent.runs.events import Compacted as Compacted

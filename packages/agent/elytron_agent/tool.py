@@ -18,14 +18,18 @@ Arguments = Mapping[str, Any]
 
 
 class CallKey(NamedTuple):
-    """Key of a call. A call that is repeated after a crash has the same key, so that a tool can recognise it."""
+    """Key of a call. A call that is repeated after a crash has the same key, so that a tool can recognise it.
+
+    `call` is the place of the call in its reply: ids that models give are not always distinct.
+    """
 
     run: str
     step: int
     call: str
+    agent: str = ""
 
     def __str__(self) -> str:
-        return f"{self.run}/{self.step}/{self.call}"
+        return "/".join((*filter(None, (self.agent,)), self.run, str(self.step), self.call))
 
 
 class ToolAnswer(Value):
@@ -44,7 +48,8 @@ class Tool:
     """A tool: `parameters` is the JSON Schema of its arguments, `act` does the work.
 
     `may_repeat`: a call may be made again under the same key, with one effect. `is_outside`: all that it answers is
-    text from outside.
+    text from outside. `read_only`: a call changes nothing, so it may be repeated, is made beside others, and needs
+    no approval.
     """
 
     name: str
@@ -53,6 +58,7 @@ class Tool:
     act: Act
     may_repeat: bool = False
     is_outside: bool = False
+    read_only: bool = False
 
     @property
     def declared(self) -> chat.Tool:
@@ -88,6 +94,7 @@ def typed_tool(
     *,
     may_repeat: bool = False,
     is_outside: bool = False,
+    read_only: bool = False,
 ) -> Tool:
     """Return a tool whose arguments are checked; wrong ones are answered by the name of the field and what is wrong."""
 
@@ -98,7 +105,7 @@ def typed_tool(
             raise invalid(error, model=arguments) from None
         return await act(read, key)
 
-    return Tool(name, description, _schema_of(arguments), checked, may_repeat, is_outside)
+    return Tool(name, description, _schema_of(arguments), checked, may_repeat, is_outside, read_only)
 
 
 @cache

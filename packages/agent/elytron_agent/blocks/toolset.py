@@ -155,18 +155,20 @@ class BlockTools:
                 "Search long-term memory by meaning; tags narrow it to what has one of them.",
                 ArchivalSearchArguments,
                 self._search_archive,
+                read_only=True,
             ),
             self._tool(
                 "conversation_search",
                 "Search what was said in all conversations, or in one.",
                 ConversationSearchArguments,
                 self._search_conversations,
+                read_only=True,
             ),
         )
 
-    def _tool(self, name: str, description: str, arguments: Any, act: Any) -> Tool:
+    def _tool(self, name: str, description: str, arguments: Any, act: Any, *, read_only: bool = False) -> Tool:
         named = _LETTA.get(name, name) if self._naming is Naming.LETTA else name
-        return typed_tool(named, description, arguments, act, may_repeat=True)
+        return typed_tool(named, description, arguments, act, may_repeat=True, read_only=read_only)
 
     async def _replace(self, given: ReplaceArguments, key: CallKey, /) -> ToolAnswer:
         return await self._edit(given.block, given.new, lambda text: edits.replace(text, given.old, given.new), key)

@@ -12,13 +12,15 @@ from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context.compaction import CompactionPlan
 from elytron_agent.context.window import Summary, ThreadHead
 from elytron_agent.loop.assembly import by_name, run_of, source_of
-from elytron_agent.loop.run import Run, end_of, tell_end
+from elytron_agent.loop.run import end_of, tell_end
 from elytron_agent.loop.tools.run_tools import done_tool, preference_tool, subagent_tool
 from elytron_agent.loop.tools.subagents import MemoryMode, SubagentShelf
 from elytron_agent.loop.tools.vision import described
 from elytron_agent.loop.tools.web_search import WebSearch, web_search_tool
 from elytron_agent.runs import limits
+from elytron_agent.runs.approval import Approve, Approver
 from elytron_agent.runs.compactor import Compactor
+from elytron_agent.runs.deadline import Deadline
 from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, StopReason
 from elytron_agent.runs.journal import Journal, RunInput, RunRecord, journal_of
 from elytron_agent.runs.parts import AgentModels, AgentParts
@@ -47,9 +49,10 @@ class Agent:
     """An agent that remembers: `async for event in agent.run("Hello")`.
 
     `model` is a chat model, or the address of one (`ollama:llama3.2`), which the agent then opens and closes. `tools`
-    are added to its own: `done`, `set_preference`, and `web_search` if there is a provider. What it is asked, says and
-    does is stored step by step, so that a run that broke off goes on: in `memory`, or in `journal`, which an agent over
-    a memory on a server needs. `name` is also that of its one thread, which one process at a time runs.
+    are added to its own: `done`, `set_preference`, and `web_search` if there is a provider; `approve` is asked before
+    a call of one of `tools` that is not `read_only`. What it is asked, says and does is stored step by step, so that a
+    run that broke off goes on: in `memory`, or in `journal`, which an agent over a memory on a server needs. `name` is
+    also that of its one thread, which one process at a time runs.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Agent:
         vision_model: ChatModel | str | None = None,
         memory_mode: MemoryMode = MemoryMode.SHARED,
         journal: MemoryFace | None = None,
+        approve: Approve | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
     ) -> None:
@@ -79,14 +83,10 @@ class Agent:
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
         scope = Scope.model_validate(memory.scope.model_dump() | {"agent": name, "conversation": name})
-        own = [done_tool(), preference_tool(self.set_preferences)]
-        if web_search is not None:
-            own.append(web_search_tool(web_search))
+        given = tuple(tools)
         self._home = journal
         self._records = journal_of(memory, journal)
         self.subagents = SubagentShelf(self._records, agent=name)
-        if not purpose:
-            own.append(subagent_tool(self.subagents))
         alone = name if memory_mode is MemoryMode.OWN else None
         self._journal = Journal(memory, self._records, scope, agent=name, by=self._ids.new())
         self._thread = Thread(self._journal, name)
@@ -107,7 +107,8 @@ class Agent:
             blocks=(blocks or BlockShelf(memory, agent=alone)) if strategy is None else None,
             archive=Archive(memory, agent=alone),
             strategy=strategy,
-            tools=tuple(by_name([*own, *tools]).values()),
+            tools=tuple(by_name([*self._own_tools(purpose, web_search), *given]).values()),
+            approver=Approver(approve, given),
             clock=self._clock,
             ids=self._ids,
             purpose=purpose,
@@ -140,10 +141,11 @@ class Agent:
             if found is not None and found.end is not None:
                 yield end_of(found)
                 return
-            record = found or RunRecord(input=await self._asked(run, text, images, is_stored=store))
+            deadline = self._deadline()
+            record = found or RunRecord(input=await self._asked(run, text, images, deadline, is_stored=store))
             await self._thread.begin(run)
             yield RunStarted(run=run, thread=self.name, input=record.input.text)
-            async with aclosing(self._running(record, is_resumed=False)) as events:
+            async with aclosing(self._running(record, deadline, is_resumed=False)) as events:
                 async for event in events:
                     yield event
 
@@ -169,7 +171,7 @@ class Agent:
             if self._thread.head.open is None:
                 return None
             record = await self._record(self._thread.head.open)
-            run = await self._made(record, is_resumed=True)
+            run = await run_of(self._parts, record, await self.preferences(), self._deadline(), is_resumed=True)
             return await run.ended(record.end.reason if record.end is not None else StopReason.CANCELLED)
 
     async def head(self) -> ThreadHead:
@@ -245,6 +247,14 @@ class Agent:
         await self._parts.recall.close()
         await self._parts.models.close()
 
+    def _own_tools(self, purpose: str, web_search: WebSearch | None) -> list[Tool]:
+        own = [done_tool(), preference_tool(self.set_preferences)]
+        if web_search is not None:
+            own.append(web_search_tool(web_search))
+        if not purpose:
+            own.append(subagent_tool(self.subagents))
+        return own
+
     def _check(self, text: str, images: Sequence[str]) -> None:
         if not self.settings.enabled:
             raise PermissionRefused("this agent is not enabled: set `enabled` in its settings")
@@ -257,9 +267,12 @@ class Agent:
         if any(len(url) > limits.IMAGE_URL_CHARS for url in images):
             raise InvalidInput(field="images", problem=f"have more than {limits.IMAGE_URL_CHARS} characters")
 
-    async def _asked(self, run: str, text: str, images: Sequence[str], *, is_stored: bool) -> RunInput:
+    async def _asked(
+        self, run: str, text: str, images: Sequence[str], deadline: Deadline, *, is_stored: bool
+    ) -> RunInput:
         if images:
-            text = (await described(self._parts.models.vision, images, text))[: limits.INPUT_CHARS]
+            seen = await described(self._parts.models.vision, images, text, deadline=deadline)
+            text = seen[: limits.INPUT_CHARS]
         text = strip_own_output(text).text
         if not text:
             raise InvalidInput(field="text", problem="holds nothing but what memory showed")
@@ -284,18 +297,18 @@ class Agent:
             await self._thread.end(record.turn)
             yield end_of(record)
             return
-        async with aclosing(self._running(record, is_resumed=True)) as events:
+        async with aclosing(self._running(record, self._deadline(), is_resumed=True)) as events:
             async for event in events:
                 yield event
 
-    async def _running(self, record: RunRecord, *, is_resumed: bool) -> AsyncGenerator[AgentEvent]:
-        run = await self._made(record, is_resumed=is_resumed)
+    async def _running(self, record: RunRecord, deadline: Deadline, *, is_resumed: bool) -> AsyncGenerator[AgentEvent]:
+        run = await run_of(self._parts, record, await self.preferences(), deadline, is_resumed=is_resumed)
         async with aclosing(run.events()) as events:
             async for event in events:
                 yield event
 
-    async def _made(self, record: RunRecord, *, is_resumed: bool) -> Run:
-        return await run_of(self._parts, record, await self.preferences(), is_resumed=is_resumed)
+    def _deadline(self) -> Deadline:
+        return Deadline(self._clock, self.settings.budget.seconds)
 
     async def _record(self, run: str) -> RunRecord:
         record = await self._journal.load(run)

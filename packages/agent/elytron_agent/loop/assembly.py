@@ -6,13 +6,13 @@ from typing import Final
 
 from elytron_agent.blocks.toolset import BlockTools
 from elytron_agent.loop.run import Run
+from elytron_agent.runs.deadline import Deadline
 from elytron_agent.runs.journal import GivenMemory, RunRecord
 from elytron_agent.runs.parts import AgentParts
 from elytron_agent.runs.settings import Preferences
 from elytron_agent.runs.source import ContextSource
 from elytron_agent.strategies.strategy import RunMemory
 from elytron_agent.tool import Tool
-from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput
 
 INSTRUCTION: Final = (
@@ -27,11 +27,11 @@ POLICY: Final = (
 )
 
 
-async def run_of(parts: AgentParts, record: RunRecord, preferences: Preferences, /, *, is_resumed: bool) -> Run:
+async def run_of(
+    parts: AgentParts, record: RunRecord, preferences: Preferences, deadline: Deadline, /, *, is_resumed: bool
+) -> Run:
     """Return the run of a record, ready to go on."""
     before = await _before(parts, record)
-    seconds = parts.settings.budget.seconds
-    until = Instant(parts.clock.now() + round(seconds * 1000)) if seconds is not None else None
     tools = [*parts.tools, *await _block_tools(parts), *before.tools] if parts.settings.uses_tools else []
     return Run(
         parts,
@@ -40,7 +40,7 @@ async def run_of(parts: AgentParts, record: RunRecord, preferences: Preferences,
         source=source_of(parts, before.system),
         before=before,
         tools=by_name(tools),
-        until=until,
+        deadline=deadline,
         may_have_called=is_resumed,
     )
 

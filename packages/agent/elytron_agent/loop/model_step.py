@@ -1,17 +1,20 @@
 """One question to the chat model of an agent: its answer as it streams, or why there is none."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
 from elytron_agent.runs import limits
+from elytron_agent.runs.deadline import Deadline, WorkCancelled, abandon, finished
 from elytron_agent.runs.events import AgentEvent, ReasoningSaid, StopReason, TextSaid
 from elytron_agent.runs.parts import AgentParts
 from elytron_core.errors import ModelError
 from elytron_core.ports.chat import (
+    ChatModel,
     Failed,
     FailureReason,
+    Finished,
     Message,
     ModelEvent,
     ModelRequest,
@@ -29,8 +32,7 @@ class ModelStep:
     """Asks a model. After `events`, either `answer` or `failed` is there, or neither, if time ran out."""
 
     agent: AgentParts
-    is_over: Callable[[], bool]
-    """True if the run's time is over."""
+    deadline: Deadline
     answer: ModelAnswer | None = None
     failed: Failed | None = None
     has_spoken: bool = False
@@ -53,9 +55,9 @@ class ModelStep:
         if not isinstance(model, TokenCounter):
             return None
         try:
-            async with asyncio.timeout(limits.COUNT_DEADLINE_S):
-                return await model.count(self._request(messages, tools))
-        except (TimeoutError, ModelError):
+            timeout_s = self.deadline.timeout_s(limits.COUNT_DEADLINE_S)
+            return await finished(model.count(self._request(messages, tools)), timeout_s=timeout_s)
+        except (TimeoutError, WorkCancelled, ModelError):
             return None
 
     @property
@@ -67,7 +69,7 @@ class ModelStep:
     async def _asked(self, request: ModelRequest) -> AsyncGenerator[AgentEvent]:
         heard: list[ModelEvent] = []
         model = self.agent.models.main
-        async with aclosing(model.stream(request)) as events:
+        async with aclosing(_streamed(model, request, self.deadline)) as events:
             async for event in events:
                 heard.append(event)
                 match event:
@@ -81,8 +83,8 @@ class ModelStep:
                         return
                     case _:
                         pass
-                if self.is_over():
-                    return
+        if self.deadline.is_over and not any(isinstance(event, Finished) for event in heard):
+            return
         try:
             self.answer = answer_of(heard, name=model.info.name)
         except ModelError:
@@ -96,6 +98,39 @@ class ModelStep:
             temperature=None if is_plain else settings.temperature,
             max_tokens=None if is_plain else settings.max_tokens,
         )
+
+
+async def _streamed(model: ChatModel, request: ModelRequest, deadline: Deadline) -> AsyncGenerator[ModelEvent]:
+    """Yield the events of an answer until the deadline, also while the model is silent."""
+    events: asyncio.Queue[ModelEvent | None] = asyncio.Queue()
+
+    async def read() -> None:
+        async with aclosing(model.stream(request)) as stream:
+            async for event in stream:
+                events.put_nowait(event)
+
+    # The stream is read in one task of its own: a generator cannot be left in the middle of a wait in another way.
+    reader = asyncio.ensure_future(read())
+    reader.add_done_callback(lambda _: events.put_nowait(None))
+    try:
+        while not deadline.is_over:
+            try:
+                async with asyncio.timeout(deadline.timeout_s()):
+                    event = await events.get()
+            except TimeoutError:
+                return
+            if event is None:
+                break
+            yield event
+        else:
+            return
+    finally:
+        if not reader.done():
+            await abandon(reader)
+    if reader.cancelled():
+        yield Failed(reason=FailureReason.CUT)
+    else:
+        reader.result()
 
 
 def stop_of(failed: Failed | None, /) -> StopReason:

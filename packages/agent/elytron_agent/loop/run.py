@@ -1,8 +1,9 @@
 """One run of an agent: ask, store the reply, call its tools, store each result, until nothing is left to do."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Any
 
 from elytron_agent.context import limits as context_limits
 from elytron_agent.context.compaction import CompactionPlan
@@ -11,8 +12,10 @@ from elytron_agent.context.tokens import bytes_of, factor_of, tokens_of
 from elytron_agent.loop import tool_call
 from elytron_agent.loop.model_step import ModelStep, stop_of
 from elytron_agent.loop.next_action import Action, Doing, next_action
+from elytron_agent.loop.tool_call import ReadCall, distinct_calls
 from elytron_agent.runs import limits
 from elytron_agent.runs.compactor import Compactor
+from elytron_agent.runs.deadline import Deadline
 from elytron_agent.runs.events import (
     ANSWERS,
     AgentEvent,
@@ -26,13 +29,12 @@ from elytron_agent.runs.events import (
     ToolCalled,
 )
 from elytron_agent.runs.evidence import turn_of
-from elytron_agent.runs.journal import CallResult, RunEnd, RunRecord, StepReply
+from elytron_agent.runs.journal import CallApproval, CallResult, RunEnd, RunRecord, StepReply
 from elytron_agent.runs.parts import AgentParts
 from elytron_agent.runs.settings import Preferences
 from elytron_agent.runs.source import ContextSource, TurnContext, fingerprint
 from elytron_agent.strategies.strategy import Ending, Exchange, MemoryStrategy, Placement, RunMemory
 from elytron_agent.tool import CallKey, Tool
-from elytron_core.clock import Instant
 from elytron_core.errors import TurnConflict
 from elytron_core.ports import chat
 from elytron_core.ports.chat import Failed, FailureReason, FinishReason, Opaque, ToolCall
@@ -53,7 +55,7 @@ class Run:
     before: RunMemory
     """The strategy's part of this run."""
     tools: Mapping[str, Tool]
-    until: Instant | None
+    deadline: Deadline
     may_have_called: bool
     """True if the process that began the run may have ended in the middle of a call."""
     model: ModelStep = field(init=False)
@@ -63,21 +65,21 @@ class Run:
     _shortened: int = 0
 
     def __post_init__(self) -> None:
-        self.model = ModelStep(self.agent, self._is_late)
+        self.model = ModelStep(self.agent, self.deadline)
 
     async def events(self) -> AsyncGenerator[AgentEvent]:
         """Yield what happens until the run is over."""
+        readers = frozenset(name for name, tool in self.tools.items() if tool.read_only)
         while True:
-            action = next_action(self.record, self.agent.settings.budget)
-            if action.doing is not Doing.END and self._is_late():
+            action = next_action(self.record, self.agent.settings.budget, readers=readers)
+            if action.doing is not Doing.END and self.deadline.is_over:
                 action = Action(Doing.END, StopReason.SECONDS)
             match action.doing:
                 case Doing.END:
                     yield await self.ended(action.reason)
                     return
                 case Doing.CALL:
-                    assert action.call is not None
-                    async with aclosing(self._call(action.call, action.place)) as made:
+                    async with aclosing(self._call(action.places)) as made:
                         async for event in made:
                             yield event
                 case Doing.ASK:
@@ -153,7 +155,7 @@ class Run:
         """Commit a reply. Nothing of it is acted on before."""
         calls = answer.calls
         is_empty = not answer.text.strip() and not calls and answer.reason is FinishReason.STOP
-        items = answer.reply.items
+        items = distinct_calls(answer.reply.items)
         if sum(len(item.model_dump_json()) for item in items) > limits.REPLY_BYTES:
             items = tuple(item for item in items if not isinstance(item, Opaque))
         reply = StepReply(
@@ -163,6 +165,7 @@ class Run:
             output_tokens=answer.usage.output_tokens,
             finish=answer.reason,
             digests=tuple(tool_call.digest_of(call) for call in calls),
+            asks_first=self.agent.approver.asks,
             correction=EMPTY if is_empty else "",
         )
         await self.agent.journal.reply(self.record.input.run, reply)
@@ -172,30 +175,62 @@ class Run:
         self.may_have_called = False
         return StepTaken(step=reply.step, text=reply.text, calls=len(calls))
 
-    async def _call(self, call: ToolCall, place: int) -> AsyncGenerator[AgentEvent]:
-        """Make one call of the last reply, or say why it is not made, and commit what it came to."""
+    async def _call(self, places: Sequence[int]) -> AsyncGenerator[AgentEvent]:
+        """Make calls of the last reply side by side, or say why they are not made, and commit what they came to."""
         last = self.record.replies[-1]
         may_have_called, self.may_have_called = self.may_have_called, False
-        found = tool_call.read(call, self.tools)
-        key = CallKey(self.record.input.run, last.step, call.id or str(place))
-        budget = self.agent.settings.budget.calls
+        results: list[CallResult | None] = []
+        made: list[Coroutine[Any, Any, CallResult]] = []
+        for place in places:
+            call = last.calls[place]
+            found = tool_call.read(call, self.tools)
+            result = self._not_made(found, place, number=self.record.usage.calls + len(results))
+            if result is None:
+                result = await self._admitted(call, place, may_have_called=may_have_called)
+            results.append(result)
+            if result is None:
+                yield ToolCalled(step=last.step, call=call.id, tool=call.name, arguments=call.arguments)
+                key = CallKey(self.record.input.run, last.step, str(place), self.agent.thread.name)
+                timeout_s = self.deadline.timeout_s(self.agent.settings.budget.tool_seconds)
+                made.append(tool_call.make(self.tools[call.name], found, key, place=place, timeout_s=timeout_s))
+        answers = iter(await tool_call.make_side_by_side(made))
+        for result in results:
+            yield await self._answered(result if result is not None else next(answers))
+
+    def _not_made(self, found: ReadCall, place: int, *, number: int) -> CallResult | None:
+        """Return the result of a call that cannot be made, None for one that can; `number` were made before it."""
+        call, step, most = found.call, self.record.replies[-1].step, self.agent.settings.budget.calls
         if call.name == tool_call.DONE:
-            problem = tool_call.DONE_TOGETHER if len(last.calls) > 1 else ""
-            result = tool_call.refused(call, problem or "ok", step=last.step, place=place)
-            result = result.model_copy(update={"is_error": bool(problem)})
-        elif found.problem:
-            result = tool_call.refused(call, found.problem, step=last.step, place=place)
-            result = result.model_copy(update={"is_malformed": found.is_malformed})
-        elif budget is not None and self.record.usage.calls >= budget:
-            result = tool_call.refused(call, NO_CALLS_LEFT, step=last.step, place=place)
-        elif may_have_called and not self._may_repeat(call, last.digests[place]):
-            result = tool_call.refused(call, tool_call.UNKNOWN, step=last.step, place=place, is_unknown=True)
-        else:
-            yield ToolCalled(step=last.step, call=call.id, tool=call.name, arguments=call.arguments)
-            result = await tool_call.make(
-                self.tools[call.name], found, key, place=place, timeout_s=self.agent.settings.budget.tool_seconds
-            )
-        yield await self._answered(result)
+            problem = tool_call.DONE_TOGETHER if len(self.record.replies[-1].calls) > 1 else ""
+            result = tool_call.refused(call, problem or "ok", step=step, place=place)
+            return result.model_copy(update={"is_error": bool(problem)})
+        if found.problem:
+            result = tool_call.refused(call, found.problem, step=step, place=place)
+            return result.model_copy(update={"is_malformed": found.is_malformed})
+        if most is not None and number >= most:
+            return tool_call.refused(call, NO_CALLS_LEFT, step=step, place=place)
+        return None
+
+    async def _admitted(self, call: ToolCall, place: int, *, may_have_called: bool) -> CallResult | None:
+        """Return the result of a call that was refused or may have been made before; None if it is to be made now."""
+        last = self.record.replies[-1]
+        step, tool = last.step, self.tools[call.name]
+        is_known = last.digests[place] == tool_call.digest_of(call)
+        approver, run = self.agent.approver, self.record.input.run
+        is_approved = any((each.step, each.place) == (step, place) for each in self.record.approvals)
+        if may_have_called and approver.is_needed(call.name) and last.asks_first and not is_approved:
+            may_have_called = False
+        if may_have_called and not (is_known and (tool.may_repeat or tool.read_only)):
+            return tool_call.refused(call, tool_call.UNKNOWN, step=step, place=place, is_unknown=True)
+        if not approver.is_needed(call.name) or is_approved:
+            return None
+        answer = await approver.ask(call, run=run, step=step, deadline=self.deadline)
+        if not answer.is_granted:
+            return tool_call.denied(call, answer.reason, step=step, place=place)
+        approval = CallApproval(step=step, place=place)
+        await self.agent.journal.approve(run, approval)
+        self.record = self.record.model_copy(update={"approvals": (*self.record.approvals, approval)})
+        return None
 
     async def _answered(self, result: CallResult) -> ToolAnswered:
         await self.agent.journal.result(self.record.input.run, result)
@@ -207,14 +242,8 @@ class Run:
             text=result.text,
             is_error=result.is_error,
             is_unknown=result.is_unknown,
+            is_refused=result.is_refused,
         )
-
-    def _may_repeat(self, call: ToolCall, digest: str) -> bool:
-        """Return whether a call that may have been made is made again, with the same key and arguments."""
-        return self.tools[call.name].may_repeat and tool_call.digest_of(call) == digest
-
-    def _is_late(self) -> bool:
-        return self.until is not None and self.agent.clock.now() >= self.until
 
     def _weigh(self, size: int, answer: ModelAnswer) -> None:
         """Take the provider's own count of a request as the measure of the next estimates."""
@@ -256,7 +285,7 @@ class Run:
         return Compactor(self.agent).plan(total, zone=self.preferences.timezone, is_forced=is_forced)
 
     async def _compact(self, planned: CompactionPlan) -> Compacted:
-        made = await Compactor(self.agent).carry_out(planned)
+        made = await Compactor(self.agent, self.deadline).carry_out(planned)
         return Compacted(
             summary=made.number,
             turns=len(made.covers),

@@ -8,6 +8,7 @@ from elytron_agent.context.compaction import CompactionPlan, TurnSize, plan
 from elytron_agent.context.request import said, turn_messages
 from elytron_agent.context.tokens import bytes_of, tokens_of
 from elytron_agent.context.window import Summary, WindowTurn
+from elytron_agent.runs.deadline import Deadline, WorkCancelled, finished
 from elytron_agent.runs.parts import AgentParts
 from elytron_core.contracts.conversation.write import MemoryWriteRequest
 from elytron_core.contracts.planes import SummaryDraft, SummaryWrite
@@ -21,6 +22,8 @@ class Compactor:
     """Compacts one thread."""
 
     agent: AgentParts
+    deadline: Deadline | None = None
+    """That of the run which compacts; a summary that is late is an extract."""
 
     def plan(self, total_tokens: int, /, *, zone: str, is_forced: bool = False) -> CompactionPlan | None:
         """Return what leaves the window if its request has `total_tokens`, or None if nothing does or may."""
@@ -62,9 +65,11 @@ class Compactor:
         """Return a model's summary whose quotes are in the turns, asked for again once; else None."""
         asked = summary.request(turns, previous)
         for _ in range(2):
+            timeout_s = self.deadline.timeout_s() if self.deadline is not None else None
             try:
-                draft = (await ask_for(self.agent.models.summary, asked, summary.SummaryDraft)).value
-            except ModelError:
+                answer = ask_for(self.agent.models.summary, asked, summary.SummaryDraft)
+                draft = (await finished(answer, timeout_s=timeout_s)).value
+            except (ModelError, TimeoutError, WorkCancelled):
                 return None
             problem = summary.problem_of(draft, turns, previous)
             if problem is None:

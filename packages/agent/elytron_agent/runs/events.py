@@ -126,6 +126,8 @@ class ToolAnswered(Value):
     is_error: bool = False
     is_unknown: bool = False
     """True if the outcome is not known, because the process ended in the middle of the call."""
+    is_refused: bool = False
+    """True if the call was not made, because its host said no."""
 
 
 class Compacted(Value):

@@ -32,6 +32,7 @@ from elytron_core.scope import Scope
 AGENTS = "elytron:agent"
 _LABEL = "a document of an agent's run"
 _INPUT, _END, _GIVEN = "0000", "end", "given"
+_APPROVED: Final = ".approved"
 _OTHERS: Final = 32
 """Number of turns of others that may be in the conversation beside those of the window."""
 ValueT = TypeVar("ValueT", bound=Value)
@@ -61,6 +62,8 @@ class StepReply(Value):
     """Of each call's arguments. Stored ones have no credentials; a call that had some is not made again."""
     correction: str = ""
     """Message to the model about a reply that cannot be acted on."""
+    asks_first: bool = False
+    """True if calls of the host's tools wait for its answer, so that one without it was not made."""
     by: str = ""
 
     @property
@@ -70,6 +73,14 @@ class StepReply(Value):
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         return tuple(item for item in self.items if isinstance(item, ToolCall))
+
+
+class CallApproval(Value):
+    """A yes to a step's call, which may be made after this. A no is the result of the call."""
+
+    step: int
+    place: int
+    by: str = ""
 
 
 class CallResult(Value):
@@ -85,6 +96,8 @@ class CallResult(Value):
     is_unknown: bool = False
     is_malformed: bool = False
     """True if the call could not be read, so that the model was asked to make it again."""
+    is_refused: bool = False
+    """True if the host said no to the call."""
     by: str = ""
 
 
@@ -119,6 +132,7 @@ class RunRecord(Value):
     input: RunInput
     replies: tuple[StepReply, ...] = ()
     results: tuple[CallResult, ...] = ()
+    approvals: tuple[CallApproval, ...] = ()
     end: RunEnd | None = None
 
     @property
@@ -256,6 +270,11 @@ class Journal:
         key = f"{reply.step:0{limits.STEP_DIGITS}}"
         await self._put(copies_of_turn(run), key, reply.model_copy(update={"by": self._by}))
 
+    async def approve(self, run: str, approval: CallApproval, /) -> None:
+        """Store a yes to a call. Raises Conflict if another process has the run."""
+        key = f"{approval.step:0{limits.STEP_DIGITS}}.{approval.place:0{limits.STEP_DIGITS}}{_APPROVED}"
+        await self._put(copies_of_turn(run), key, approval.model_copy(update={"by": self._by}))
+
     async def result(self, run: str, result: CallResult, /) -> None:
         """Store what a call came to. Raises Conflict if another process has the run."""
         key = f"{result.step:0{limits.STEP_DIGITS}}.{result.place:0{limits.STEP_DIGITS}}"
@@ -274,11 +293,13 @@ class Journal:
         asked, end = found.pop(_INPUT, None), found.pop(_END, None)
         if asked is None:
             return None
+        approved = [found.pop(key) for key in sorted(found) if key.endswith(_APPROVED)]
         keys = sorted(found)
         return RunRecord(
             input=RunInput.model_validate(asked),
             replies=tuple(StepReply.model_validate(found[key]) for key in keys if "." not in key),
             results=tuple(CallResult.model_validate(found[key]) for key in keys if "." in key),
+            approvals=tuple(CallApproval.model_validate(each) for each in approved),
             end=RunEnd.model_validate(end) if end is not None else None,
         )
 

@@ -6,6 +6,8 @@ MAX_RUN_TOKENS = 2_000_000
 MAX_SECONDS = 900.0
 TOOL_SECONDS = 120.0
 """So long a tool may take; after it the outcome is unknown."""
+READS_AT_ONCE = 8
+"""Number of reading calls of one reply that are made side by side."""
 CORRECTIONS = 1
 RETRIES = 1
 """Number of times that a step is asked again after an answer that broke off."""

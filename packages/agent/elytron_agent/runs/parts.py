@@ -6,6 +6,7 @@ from elytron.api import MemoryFace
 from elytron_agent.blocks.archive import Archive
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context import limits
+from elytron_agent.runs.approval import Approver
 from elytron_agent.runs.journal import Journal
 from elytron_agent.runs.settings import AgentSettings
 from elytron_agent.runs.thread import Thread
@@ -69,6 +70,7 @@ class AgentParts:
     archive: Archive
     strategy: MemoryStrategy | None
     tools: tuple[Tool, ...]
+    approver: Approver
     clock: Clock
     ids: Ids
     purpose: str = ""

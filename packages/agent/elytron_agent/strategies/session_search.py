@@ -39,5 +39,5 @@ def session_search(memory: MemoryFace, /) -> Tool:
         "Search past sessions: what was said, when, and in which session.",
         SessionSearchArguments,
         search,
-        may_repeat=True,
+        read_only=True,
     )

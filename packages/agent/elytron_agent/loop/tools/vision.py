@@ -5,6 +5,7 @@ from typing import Final
 
 from elytron_agent.context.guard import clipped
 from elytron_agent.runs import limits
+from elytron_agent.runs.deadline import Deadline, WorkCancelled, finished
 from elytron_core.errors import ModelError
 from elytron_core.ports.chat import (
     ChatModel,
@@ -23,21 +24,22 @@ ASKED: Final = (
 UNSEEN: Final = "it could not be described"
 
 
-async def described(model: ChatModel, images: Sequence[str], text: str, /) -> str:
-    """Return `text` with a description of each image behind it; one that cannot be described is marked so."""
+async def described(model: ChatModel, images: Sequence[str], text: str, /, *, deadline: Deadline) -> str:
+    """Return `text` with a description of each image behind it; one that is not described in time is marked so."""
     told = [text] if text else []
     for number, url in enumerate(images, 1):
         label = f"image {number}" if len(images) > 1 else "image"
-        seen = " ".join((await _description(model, url, text)).split())
+        seen = " ".join((await _description(model, url, text, deadline)).split())
         told.append(f"[{label}: {clipped(seen, limits.DESCRIPTION_CHARS)}]")
     return "\n".join(told)
 
 
-async def _description(model: ChatModel, url: str, text: str) -> str:
+async def _description(model: ChatModel, url: str, text: str, deadline: Deadline) -> str:
     asked = f"{ASKED}\nThe user wrote beside it: {text}" if text else ASKED
     message = InputMessage(role=Role.USER, parts=(TextPart(text=asked), ImagePart(url=url)))
     try:
-        answer = await ask(model, ModelRequest(messages=(message,), max_tokens=1_024))
-    except ModelError:
+        request = ModelRequest(messages=(message,), max_tokens=1_024)
+        answer = await finished(ask(model, request), timeout_s=deadline.timeout_s())
+    except (ModelError, TimeoutError, WorkCancelled):
         return UNSEEN
     return answer.text.strip() or UNSEEN

@@ -51,4 +51,4 @@ def web_search_tool(provider: WebSearch, /) -> Tool:
         ]
         return "\n\n".join(pages) or "No page was found."
 
-    return typed_tool("web_search", "Search the web.", WebSearchArguments, act, may_repeat=True, is_outside=True)
+    return typed_tool("web_search", "Search the web.", WebSearchArguments, act, is_outside=True, read_only=True)
