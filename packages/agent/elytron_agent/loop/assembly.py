@@ -1,20 +1,22 @@
 """Assembly of a run from the parts of its agent."""
 
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from elytron_agent.blocks.toolset import BlockTools
 from elytron_agent.loop.run import Run
-from elytron_agent.runs.deadline import Deadline
+from elytron_agent.runs.deadline import Deadline, WorkCancelled, finished
 from elytron_agent.runs.journal import GivenMemory, RunRecord
 from elytron_agent.runs.parts import AgentParts
 from elytron_agent.runs.settings import Preferences
 from elytron_agent.runs.source import ContextSource
 from elytron_agent.strategies.strategy import RunMemory
 from elytron_agent.tool import Tool
-from elytron_core.errors import InvalidInput
+from elytron_core.errors import ElytronError, InvalidInput
 
+logger = logging.getLogger(__name__)
 INSTRUCTION: Final = (
     "You are a helpful assistant with a lasting memory of the person you talk with. Answer in the language in which "
     "they write. Use tools where they help, and keep what will matter later: facts about the person in the block "
@@ -31,7 +33,7 @@ async def run_of(
     parts: AgentParts, record: RunRecord, preferences: Preferences, deadline: Deadline, /, *, is_resumed: bool
 ) -> Run:
     """Return the run of a record, ready to go on."""
-    before = await _before(parts, record)
+    before = await _before(parts, record, deadline)
     tools = [*parts.tools, *await _block_tools(parts), *before.tools] if parts.settings.uses_tools else []
     return Run(
         parts,
@@ -52,12 +54,16 @@ def source_of(parts: AgentParts, system: str = "", /) -> ContextSource:
     return ContextSource(parts, policy="\n\n".join(part for part in told if part))
 
 
-async def _before(parts: AgentParts, record: RunRecord) -> RunMemory:
+async def _before(parts: AgentParts, record: RunRecord, deadline: Deadline) -> RunMemory:
     """Return the strategy's part of the run: its prompt is the one from the beginning of the run."""
     if parts.strategy is None:
         return RunMemory()
     thread = parts.thread.name
-    given = await parts.strategy.before_run(thread, record.input.text)
+    try:
+        given = await finished(parts.strategy.before_run(thread, record.input.text), timeout_s=deadline.timeout_s())
+    except (ElytronError, OSError, WorkCancelled) as error:
+        logger.warning("a strategy gives nothing: the run goes on without (%s)", type(error).__name__)
+        given = RunMemory()
     kept = await parts.journal.given(thread, record.input.run)
     if kept is not None:
         return replace(given, system=kept.system, standing=kept.standing)

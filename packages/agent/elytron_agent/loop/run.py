@@ -1,5 +1,6 @@
 """One run of an agent: ask, store the reply, call its tools, store each result, until nothing is left to do."""
 
+import logging
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from elytron_agent.loop.next_action import Action, Doing, next_action
 from elytron_agent.loop.tool_call import ReadCall, distinct_calls
 from elytron_agent.runs import limits
 from elytron_agent.runs.compactor import Compactor
-from elytron_agent.runs.deadline import Deadline
+from elytron_agent.runs.deadline import Deadline, WorkCancelled, finished
 from elytron_agent.runs.events import (
     ANSWERS,
     AgentEvent,
@@ -35,11 +36,12 @@ from elytron_agent.runs.settings import Preferences
 from elytron_agent.runs.source import ContextSource, TurnContext, fingerprint
 from elytron_agent.strategies.strategy import Ending, Exchange, MemoryStrategy, Placement, RunMemory
 from elytron_agent.tool import CallKey, Tool
-from elytron_core.errors import TurnConflict
+from elytron_core.errors import ElytronError, TurnConflict
 from elytron_core.ports import chat
 from elytron_core.ports.chat import Failed, FailureReason, FinishReason, Opaque, ToolCall
 from elytron_models.answer import ModelAnswer
 
+logger = logging.getLogger(__name__)
 EMPTY = "Your reply was empty. Answer the user, or call a tool."
 NO_CALLS_LEFT = "This run may call no more tools. Answer with what is known."
 
@@ -337,7 +339,11 @@ async def tell_end(strategy: MemoryStrategy | None, record: RunRecord, /) -> Non
         turn=record.input.run,
         is_stored=True,
     )
-    await strategy.after_run(record.input.thread, exchange)
+    try:
+        await finished(strategy.after_run(record.input.thread, exchange))
+    except (ElytronError, OSError, WorkCancelled) as error:
+        # The end is stored: a strategy that fails here does not keep the thread from going on.
+        logger.warning("a strategy could not take the end of a run (%s)", type(error).__name__)
 
 
 def _may_pass(failed: Failed) -> bool:

@@ -46,7 +46,7 @@ class RunEvent(Value):
 
 
 Tell = Callable[[str, RunEvent], Awaitable[None]]
-"""Takes the conversation and an event. What it raises is its host's own and goes through."""
+"""Takes the conversation and an event. An ElytronError that it raises is logged, and changes nothing in a run."""
 
 
 def stored_events(memory: MemoryFace, /) -> Tell:
