@@ -14,6 +14,8 @@ from elytron_models.stream_parser import Answer, StreamParser
 EVENT_STREAM: Final = "text/event-stream"
 JSON_LINES: Final = "application/x-ndjson"
 _DATA: Final = "data:"
+PARTED: Final = "Understood."
+"""Word of the model between reference data and words, as templates want its turn there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +102,20 @@ def data_of(image: chat.ImagePart, /) -> tuple[str, str] | None:
 
 
 def joined(messages: tuple[chat.Message, ...], /) -> list[chat.Message]:
-    """Return `messages` with neighbours of one role as one: templates of many models refuse two in a row."""
+    """Return `messages` with neighbours of one role as one: templates of many models refuse two in a row.
+
+    Reference data and words stay apart, with a word of the model between them: a rule about the one is never a rule
+    about the other.
+    """
     found: list[chat.Message] = []
     for message in messages:
         last = found[-1] if found else None
         if isinstance(message, chat.InputMessage) and isinstance(last, chat.InputMessage) and last.role == message.role:
-            found[-1] = chat.InputMessage(role=last.role, parts=(*last.parts, *message.parts))
-        else:
-            found.append(message)
+            if last.is_reference == message.is_reference:
+                found[-1] = last.model_copy(update={"parts": (*last.parts, *message.parts)})
+                continue
+            found.append(chat.Reply(items=(chat.TextPart(text=PARTED),)))
+        found.append(message)
     return found
 
 

@@ -1,6 +1,7 @@
 """The strategy `memory_gateway` in a host's loop (B3-B19): recall before a run, one add and one flush after it."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,10 +95,18 @@ async def test_a_model_sees_six_fields_of_a_memory_behind_what_it_is_told_of_the
     system, skill, reference, before, prompt = second
     assert before == "What was said before."
     assert (system, skill, prompt) == (first[0], first[1], "boiler code")
-    head, *lines = reference.splitlines()
-    assert head == "Recalled memory:"
+    lines = lines_of(reference)
     found = [json.loads(line) for line in lines]
     assert {frozenset(item) for item in found} == {frozenset({"id", "session_id", "text", "score", "source_scope"})}
+
+
+def lines_of(reference: str | None) -> list[str]:
+    """Return the lines of a reference inside its fence, which is the whole of it."""
+    assert reference is not None
+    opening, head, *lines, closing = reference.splitlines()
+    assert re.fullmatch("<memory-[0-9a-f]{12}>", opening)
+    assert (head, closing) == ("Recalled memory:", opening.replace("<", "</"))
+    return lines
 
 
 async def test_a_long_memory_is_cut_for_the_model(kept: Kept) -> None:
@@ -202,7 +211,7 @@ async def test_a_result_is_read_as_far_as_it_can_be(kept: Kept, road: Road) -> N
     items = [{"text": "Tea.", "id": "m"}, {"text": "Rye.", "score": None, "new": [1]}, {"text": 3}, "no object", {}]
     road.broken = {"/memories/search": answers(200, json.dumps({"results": items, "took": 3}))}
     found = await kept.runs.before_run("c", "Hello.")
-    assert found.reference == 'Recalled memory:\n{"id": "m", "text": "Tea."}\n{"text": "Rye."}'
+    assert lines_of(found.reference) == ['{"id": "m", "text": "Tea."}', '{"text": "Rye."}']
     for body in ('{"data": []}', '{"results": {}}', '{"results": null}'):
         road.broken = {"/memories/search": answers(200, body)}
         assert (await kept.runs.before_run("c", "Hello.")).reference is None
@@ -215,13 +224,10 @@ async def test_no_result_ends_its_line_or_opens_a_part(kept: Kept, road: Road) -
     road.broken = {"/memories/search": answers(200, json.dumps({"results": items}))}
     run = await kept.runs.before_run("c", "Hello.")
     assert run.system == RULE
-    assert run.reference is not None
-    head, line = run.reference.split("\n")
-    assert head == "Recalled memory:"
-    assert len(run.reference.splitlines()) == 2
+    (line,) = lines_of(run.reference)
     assert json.loads(line)["text"].startswith('x"} Recalled memory: ')
     for mark in ("<|", "[INST]", "</memory-", "![x]", "\u202e"):
-        assert mark not in run.reference
+        assert mark not in line
 
 
 async def test_results_below_a_set_score_are_not_shown(road: Road) -> None:
@@ -235,7 +241,7 @@ async def test_results_below_a_set_score_are_not_shown(road: Road) -> None:
     strategy = GatewayStrategy(place, tell=tell)
     reference = (await strategy.before_run("c", "Hello.")).reference
     await strategy.close()
-    assert reference == 'Recalled memory:\n{"text": "Tea.", "score": 0.31}\n{"text": "Oats."}'
+    assert lines_of(reference) == ['{"text": "Tea.", "score": 0.31}', '{"text": "Oats."}']
 
 
 @pytest.mark.parametrize(

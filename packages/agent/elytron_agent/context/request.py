@@ -40,9 +40,9 @@ def messages_of(parts: ContextParts, /) -> tuple[Message, ...]:
     The user's words are the last thing that a user says.
     """
     head = [said(Role.SYSTEM, parts.policy)]
-    head += [said(Role.USER, text) for text in (parts.stable, parts.summary, parts.before_history) if text]
+    head += [reference(text) for text in (parts.stable, parts.summary, parts.before_history) if text]
     past = [message for turn in parts.window for message in turn_messages(turn, zone=parts.zone)]
-    tail = [said(Role.USER, parts.tail)] if parts.tail else []
+    tail = [reference(parts.tail)] if parts.tail else []
     now = turn_messages(parts.current, zone=parts.zone, result_chars=None)
     return (*head, *past, *tail, *now)
 
@@ -58,6 +58,11 @@ def turn_messages(
 def said(role: Role, text: str, /) -> InputMessage:
     """Return a message of one text."""
     return InputMessage(role=role, parts=(TextPart(text=text),))
+
+
+def reference(text: str, /) -> InputMessage:
+    """Return reference data as a message, which stays apart from the user's words in every dialect."""
+    return InputMessage(role=Role.USER, parts=(TextPart(text=text),), is_reference=True)
 
 
 def calls_of(reply: Reply, /) -> tuple[ToolCall, ...]:

@@ -64,8 +64,8 @@ class RunMemory:
         self, head: Sequence[chat.Message], history: Sequence[chat.Message], current: chat.Message, /
     ) -> tuple[chat.Message, ...]:
         """Return the messages for the model: `head` is the system prompt and the activated skills."""
-        head = (*head, said(self.standing)) if self.standing else head
-        found = () if self.reference is None else (said(self.reference),)
+        head = (*head, reference(self.standing)) if self.standing else head
+        found = () if self.reference is None else (reference(self.reference),)
         match self.placement:
             case Placement.BEFORE_HISTORY:
                 return (*head, *found, *history, current)
@@ -73,6 +73,11 @@ class RunMemory:
                 return (*head, *history, *found, current)
             case _:
                 assert_never(self.placement)
+
+
+def reference(text: str, /) -> chat.InputMessage:
+    """Return reference data as a message, which stays apart from words in every dialect."""
+    return chat.InputMessage(role=chat.Role.USER, parts=(chat.TextPart(text=text),), is_reference=True)
 
 
 def said(text: str, /, *, role: chat.Role = chat.Role.USER) -> chat.InputMessage:

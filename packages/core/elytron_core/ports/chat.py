@@ -106,11 +106,12 @@ ReplyItem = Annotated[TextPart | ToolCall | Opaque, Field(discriminator="kind")]
 
 
 class InputMessage(Value):
-    """Text of the host or a person."""
+    """Text of the host or a person, or reference data, which no dialect makes one message with words."""
 
     kind: Literal["input"] = "input"
     role: Role
     parts: tuple[Part, ...]
+    is_reference: bool = False
 
 
 class Reply(Value):

@@ -11,6 +11,7 @@ from elytron_models.dialect import (
     Target,
     arguments_of,
     data_of,
+    joined,
     output_tokens,
     parsed,
     present,
@@ -65,8 +66,8 @@ def _is_policy(message: chat.Message) -> bool:
 def _turns(request: chat.ModelRequest, target: Target) -> list[dict[str, object]]:
     """Return the messages that are no policy, neighbours of one role as one."""
     found: list[tuple[str, list[Fields]]] = []
-    for message in request.messages:
-        blocks = [] if _is_policy(message) else _blocks(message, target)
+    for message in joined(tuple(message for message in request.messages if not _is_policy(message))):
+        blocks = _blocks(message, target)
         if not blocks:
             continue
         role = "assistant" if isinstance(message, chat.Reply) else "user"
