@@ -24,7 +24,10 @@ MEMBERS = [operation for operation in WIRE_OPERATIONS if operation.role is Role.
 
 
 def refs(value: Any) -> Iterator[str]:
+    """Return the references in `value`, the forms that a discriminator names among them."""
     match value:
+        case {"propertyName": str(), "mapping": dict()}:
+            yield from (str(ref) for ref in value["mapping"].values())
         case dict():
             for key, inner in value.items():  # pyright: ignore[reportUnknownVariableType] - any JSON
                 if key == "$ref":
@@ -58,12 +61,13 @@ async def test_it_is_openapi_3_1_with_every_operation_once(document: dict[str, A
     assert not {"/v1/close", "/v1/export", "/memory/recall"} & set(document["paths"])
 
 
-async def test_every_reference_leads_somewhere(whole: dict[str, Any]) -> None:
-    for ref in {*refs(whole["paths"]), *refs(whole["components"])}:
-        place: Any = whole
-        for step in ref.removeprefix("#/").split("/"):
-            place = place[step]
-    assert "Problem" in whole["components"]["schemas"]
+async def test_every_reference_and_discriminator_resolves(document: dict[str, Any], whole: dict[str, Any]) -> None:
+    for described in (document, whole):
+        for ref in {*refs(described["paths"]), *refs(described["components"])}:
+            place: Any = described
+            for step in ref.removeprefix("#/").split("/"):
+                place = place[step]
+        assert "Problem" in described["components"]["schemas"]
 
 
 async def test_every_operation_tells_of_its_request_report_and_problems(whole: dict[str, Any]) -> None:

@@ -190,7 +190,7 @@ def _bytes(media_type: str) -> Json:
         case ("text", _, _):
             return {"schema": {"type": "string"}}
         case _ if media_type == _JSON:
-            return {}
+            return {"schema": {}}
         case _:
             return {"schema": {"type": "string", "format": "binary"}}
 

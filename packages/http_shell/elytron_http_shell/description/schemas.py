@@ -106,6 +106,10 @@ def _refs(value: object) -> Iterator[str]:
     match value:
         case {"$ref": str(ref)}:
             yield ref.removeprefix(REF)
+        case {"propertyName": str(), "mapping": dict()}:
+            # A discriminator names its forms in plain strings, so a form that is named there cannot be inlined.
+            for ref in cast("dict[str, str]", cast("Json", value)["mapping"]).values():
+                yield ref.removeprefix(REF)
         case dict():
             for inner in cast("Json", value).values():
                 yield from _refs(inner)
