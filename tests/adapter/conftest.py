@@ -12,8 +12,13 @@ from elytron_core.ids import SeededIds
 
 
 @pytest.fixture
-async def runtime() -> AsyncIterator[MemoryRuntime]:
-    async with elytron.open("memory:", space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory:
+def clock() -> FrozenClock:
+    return FrozenClock(step_ms=1)
+
+
+@pytest.fixture
+async def runtime(clock: FrozenClock) -> AsyncIterator[MemoryRuntime]:
+    async with elytron.open("memory:", space="ada", clock=clock, ids=SeededIds()) as memory:
         yield memory
 
 

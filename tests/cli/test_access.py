@@ -29,6 +29,16 @@ def test_a_key_is_shown_once_listed_turned_and_revoked(elytron: CommandLine) -> 
     assert elytron.error("access", "rotate", made["access"]["id"], expect=3)["key"] == "not_found"
 
 
+def test_a_quota_is_given_with_the_key_shown_and_changed_later(elytron: CommandLine) -> None:
+    asked = ("--kind", "user", "--label", "laptop", "--space", "ada", "--calls-per-day", "50")
+    made = elytron.json("access", "add", *asked)
+    assert made["access"]["quota"] == {"calls_per_day": 50}
+    changed = elytron.json("access", "quota", made["access"]["id"], "--bytes-per-day", "1000")
+    assert changed["quota"] == {"bytes_per_day": 1000}
+    assert "bytes per day: 1000" in elytron("access", "list", "--no-json").stdout
+    assert "quota" not in elytron.json("access", "quota", made["access"]["id"])
+
+
 def test_people_see_keys_as_lines(elytron: CommandLine) -> None:
     elytron("add", "The spare key is with Noor.")
     assert elytron("access", "list", "--no-json").stdout.strip() == "no keys"

@@ -98,3 +98,24 @@ async def test_who_shows_nothing_is_asked_for_a_key_however_often(server: httpx.
 async def test_headers_have_a_bound(server: httpx.AsyncClient) -> None:
     response = await server.get("/livez", headers={"X-Long": "x" * limits.HTTP_HEADER_BYTES})
     assert (response.status_code, response.json()["code"]) == (431, "headers_too_large")
+
+
+async def test_a_quota_holds_over_every_route_and_is_set_and_ended_by_operators(
+    server: httpx.AsyncClient, keys: Keys
+) -> None:
+    operator = bearer(keys.operator)
+    asked = {"kind": "user", "space": "eve", "label": "phone", "quota": {"calls_per_day": 1}}
+    made = (await server.post("/v1/access", json=asked, headers=operator)).json()
+    assert (await server.post("/v1/list", json={}, headers=bearer(made["key"]))).status_code == 200
+    refused = await server.post("/v1/search", json={"query": "tea"}, headers=bearer(made["key"]))
+    assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
+    assert int(refused.headers["retry-after"]) > 0
+
+    path = f"/v1/access/{made['access']['id']}/quota"
+    assert (await server.put(path, json={"calls_per_day": 9}, headers=bearer(made["key"]))).status_code == 403
+    assert (await server.put(path, json={"calls_per_day": 0}, headers=operator)).status_code == 422
+    assert (await server.put(path, json={"calls_per_day": 2}, headers=operator)).json()["quota"] == {"calls_per_day": 2}
+    assert (await server.post("/v1/list", json={}, headers=bearer(made["key"]))).status_code == 200
+    assert (await server.post("/v1/list", json={}, headers=bearer(made["key"]))).status_code == 429
+    assert "quota" not in (await server.delete(path, headers=operator)).json()
+    assert (await server.post("/v1/list", json={}, headers=bearer(made["key"]))).status_code == 200

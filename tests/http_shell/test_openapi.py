@@ -128,7 +128,7 @@ async def test_every_example_is_taken_as_it_stands(
     for path, item in whole["paths"].items():
         for method, told in item.items():
             media = told.get("requestBody", {}).get("content", {}).get("application/json")
-            if media is None or path == "/v1/shutdown" or not path.startswith("/v1/"):
+            if media is None or path == "/v1/shutdown" or not path.startswith("/v1/") or "{" in path:
                 continue
             schema = whole["components"]["schemas"][media["schema"]["$ref"].rpartition("/")[2]]
             assert "example" in media or not schema.get("required"), path

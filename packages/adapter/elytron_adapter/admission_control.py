@@ -83,7 +83,7 @@ class FairPlaces:
 
     def __init__(self, bounds: Bounds | None = None, /) -> None:
         self._bounds = bounds or Bounds()
-        self._rates = _Rates(self._bounds.calls_per_minute) if self._bounds.calls_per_minute else None
+        self._rates = _Rates()
         self._running: dict[str, int] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self.running = 0
@@ -108,8 +108,9 @@ class FairPlaces:
 
     async def take(self, principal: Principal, /) -> None:
         """Wait for a place. Raises RateLimited, Overloaded."""
-        if self._rates is not None and principal.kind in {PrincipalKind.USER, PrincipalKind.DEVICE}:
-            self._rates.count(principal.id, asyncio.get_running_loop().time())
+        most = _calls_per_minute(principal, self._bounds.calls_per_minute)
+        if most:
+            self._rates.count(principal.id, asyncio.get_running_loop().time(), most=most)
         self._count_in_turn()
         if self.waiting == 0 and self._is_free_for(principal.id):
             self._start(principal.id)
@@ -212,30 +213,37 @@ class _Place:
 class _Rates:
     """Counts each principal's calls in a sliding minute: those of this one, and what still counts of the one before."""
 
-    def __init__(self, most: int, /) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._minute = 0
         self._counts: dict[str, int] = {}
         self._before: dict[str, int] = {}
 
-    def count(self, name: str, now: float, /) -> None:
-        """Count a call. Raises RateLimited if there were too many."""
+    def count(self, name: str, now: float, /, *, most: int) -> None:
+        """Count a call. Raises RateLimited if there were `most` already."""
         minute, within = divmod(now / _MINUTE_S, 1.0)
         if minute != self._minute:
             self._before = self._counts if minute == self._minute + 1 else {}
             self._minute, self._counts = int(minute), {}
         counted, before = self._counts.get(name, 0), self._before.get(name, 0)
-        if counted + round(before * (1.0 - within)) >= self._most:
-            raise RateLimited(limit=self._most, retry_after_s=self._wait_s(counted, before, within))
+        if counted + round(before * (1.0 - within)) >= most:
+            raise RateLimited(limit=most, retry_after_s=_wait_s(counted, before, within, most=most))
         self._counts[name] = counted + 1
 
-    def _wait_s(self, counted: int, before: int, within: float) -> int:
-        """Return the seconds until one more call is let through, which is when enough of the older ones count no more.
 
-        Where this minute alone is full, that is in the next one, in which its calls are the older ones.
-        """
-        if counted < self._most:
-            minutes = 1.0 - (self._most - counted - 0.5) / before - within
-        else:
-            minutes = 1.0 - within + 1.0 - (self._most - 0.5) / counted
-        return int(minutes * _MINUTE_S + _SLACK_S) + 1
+def _wait_s(counted: int, before: int, within: float, *, most: int) -> int:
+    """Return the seconds until one more call is let through, which is when enough of the older ones count no more.
+
+    Where this minute alone is full, that is in the next one, in which its calls are the older ones.
+    """
+    if counted < most:
+        minutes = 1.0 - (most - counted - 0.5) / before - within
+    else:
+        minutes = 1.0 - within + 1.0 - (most - 0.5) / counted
+    return int(minutes * _MINUTE_S + _SLACK_S) + 1
+
+
+def _calls_per_minute(principal: Principal, default: int) -> int:
+    """Return how many calls a minute `principal` may make, 0: any number. A quota of its own replaces the default."""
+    if principal.quota is not None and principal.quota.calls_per_minute is not None:
+        return principal.quota.calls_per_minute
+    return default if principal.kind in {PrincipalKind.USER, PrincipalKind.DEVICE} else 0

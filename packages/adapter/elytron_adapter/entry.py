@@ -8,6 +8,7 @@ from elytron_adapter.admission_control import Shedding, Unshed
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Auth, AuthKind, Envelope, Response, Source, Transport
 from elytron_adapter.failures import rejection
+from elytron_adapter.identity.key_quotas import KeyQuotas
 from elytron_adapter.identity.login_throttle import Attempts
 from elytron_adapter.identity.principals import Authenticator, Principal, PrincipalKind
 from elytron_core import limits
@@ -43,6 +44,7 @@ class Entrance:
         """Wrong credentials, for shells to count by the address that they came from."""
         self.authenticator = authenticator
         self.shedding = shedding or Unshed()
+        self._quotas = KeyQuotas(dispatcher.runtime.context)
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
         """Return whose `Authorization` header value this is. Raises Unauthorized.
@@ -81,6 +83,9 @@ class Entrance:
                 may_disclose=may_disclose,
                 payload=payload,
             )
+            if principal.quota is not None:
+                size_bytes = len(payload if isinstance(payload, bytes) else payload.to_bytes())
+                await self._quotas.charge(principal, size_bytes)
             async with self.shedding.place(principal):
                 return await self.dispatcher.dispatch(envelope)
         except ElytronError as error:

@@ -293,6 +293,10 @@ ACCESS_CACHE_MS = 1_000
 """Time for which a key that was looked up is trusted: a revoked one is refused after this at the latest."""
 ACCESS_USED_EVERY_MS = 60 * 60 * 1000
 """Precision of the time at which a key was last used."""
+QUOTA_STORED_EVERY_MS = 5_000
+"""Time after which a process adds the calls of a key with a daily quota to the store's count."""
+QUOTA_STORED_EVERY_CALLS = 64
+"""Calls after which it does so earlier."""
 WEBHOOK_WINDOW_MS = 5 * 60 * 1000
 """Largest difference of a webhook's time from the server's."""
 SHUTDOWN_S = 20

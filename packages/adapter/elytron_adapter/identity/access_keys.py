@@ -3,7 +3,7 @@
 import contextlib
 import hmac
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Annotated, Self
 
@@ -18,10 +18,10 @@ from elytron_core import canonical, limits
 from elytron_core.caches.lru import LruCache
 from elytron_core.clock import Instant
 from elytron_core.contracts.scope_fields import Cursor, PageLimit
-from elytron_core.errors import Conflict, ElytronError, NotFound, Unauthorized
+from elytron_core.errors import Conflict, ElytronError, InvalidInput, NotFound, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SpaceId, is_reserved
 from elytron_core.model import Request, Value
-from elytron_core.planes.admin.access import ACCESS_KEYS, AccessKey
+from elytron_core.planes.admin.access import ACCESS_KEYS, AccessKey, KeyQuota
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
@@ -49,6 +49,7 @@ class AccessKeyReport(Value):
     rotated_at: Instant | None = None
     revoked_at: Instant | None = None
     last_used_at: Instant | None = None
+    quota: KeyQuota | None = None
 
 
 class AccessKeyIssued(Value):
@@ -72,6 +73,7 @@ class AccessAddRequest(Request):
     kind: PrincipalKind
     space: Space | None = None
     label: Name
+    quota: KeyQuota | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -81,6 +83,8 @@ class AccessAddRequest(Request):
             case PrincipalKind.OPERATOR:
                 if self.space is not None:
                     raise ValueError("an operator's key is for no single space")
+                if self.quota is not None:
+                    raise ValueError("an operator's key has no quota")
             case PrincipalKind.USER | PrincipalKind.DEVICE:
                 if self.space is None or is_reserved(self.space):
                     raise ValueError("a user's or device's key needs a space of theirs")
@@ -91,6 +95,12 @@ class AccessKeyRequest(Request):
     """Name a key by its id."""
 
     id: Annotated[str, Field(pattern=f"^{KEY_ID.pattern}$")]
+
+
+class AccessQuotaRequest(AccessKeyRequest):
+    """Bound what the calls with a key come to; without a quota, the server's own bounds hold alone."""
+
+    quota: KeyQuota | None = None
 
 
 class AccessListRequest(Request):
@@ -159,6 +169,7 @@ class AccessKeys:
                 label=request.label,
                 digest=_digest(record, request.kind, key_id, secret),
                 created_at=context.clock.now(),
+                quota=request.quota,
             )
             try:
                 await self._put(key, record, expects=0, is_new=is_new)
@@ -169,40 +180,38 @@ class AccessKeys:
 
     async def rotate(self, request: AccessKeyRequest, /) -> AccessKeyIssued:
         """Give a key a new secret; the old one opens nothing from now on. Raises NotFound, also for a revoked one."""
-        race = Race()
-        while True:
-            record, key, revision = await self._kept(request.id)
-            if key.revoked_at is not None:
-                raise NotFound(what="access key", name=request.id)
-            secret = self._context.ids.secret(_SECRET_BYTES).hex()
-            turned = key.model_copy(
-                update={
-                    "digest": _digest(record, key.kind, key.id, secret),
-                    "rotations": key.rotations + 1,
-                    "rotated_at": self._context.clock.now(),
-                }
-            )
-            try:
-                await self._put(turned, record, expects=revision, takes_back=True)
-            except Conflict as conflict:
-                await race.lost(conflict)
-                continue
-            return _issued(turned, secret, record)
+        secret = self._context.ids.secret(_SECRET_BYTES).hex()
+
+        def rotated(key: AccessKey, record: SpaceRecord) -> AccessKey:
+            digest = _digest(record, key.kind, key.id, secret)
+            now = self._context.clock.now()
+            return _open(key).model_copy(update={"digest": digest, "rotations": key.rotations + 1, "rotated_at": now})
+
+        record, key = await self._change(request.id, rotated, takes_back=True)
+        return _issued(key, secret, record)
 
     async def revoke(self, request: AccessKeyRequest, /) -> AccessKeyReport:
         """Let a key open nothing any more. A second time changes nothing. Raises NotFound."""
-        race = Race()
-        while True:
-            record, key, revision = await self._kept(request.id)
-            if key.revoked_at is not None:
-                return _shown(key)
-            ended = key.model_copy(update={"revoked_at": self._context.clock.now()})
-            try:
-                await self._put(ended, record, expects=revision, takes_back=True)
-            except Conflict as conflict:
-                await race.lost(conflict)
-                continue
-            return _shown(ended)
+
+        def revoked(key: AccessKey, _: SpaceRecord) -> AccessKey:
+            return key if key.revoked_at else key.model_copy(update={"revoked_at": self._context.clock.now()})
+
+        _, key = await self._change(request.id, revoked, takes_back=True)
+        return _shown(key)
+
+    async def set_quota(self, request: AccessQuotaRequest, /) -> AccessKeyReport:
+        """Give a key another quota, or none.
+
+        Raises NotFound, also for a revoked key, and InvalidInput for an operator's.
+        """
+
+        def bounded(key: AccessKey, _: SpaceRecord) -> AccessKey:
+            if key.kind is PrincipalKind.OPERATOR:
+                raise InvalidInput(field="id", problem="is an operator's key, which has no quota")
+            return _open(key).model_copy(update={"quota": request.quota})
+
+        _, key = await self._change(request.id, bounded)
+        return _shown(key)
 
     async def list(self, request: AccessListRequest | None = None, /) -> AccessKeyList:
         """Return a page of the keys, revoked ones too."""
@@ -247,6 +256,23 @@ class AccessKeys:
         if record is None or document is None:
             raise NotFound(what="access key", name=key_id)
         return record, AccessKey.from_bytes(document.body), document.revision
+
+    async def _change(
+        self, key_id: str, change: Callable[[AccessKey, SpaceRecord], AccessKey], /, *, takes_back: bool = False
+    ) -> tuple[SpaceRecord, AccessKey]:
+        """Store what `change` makes of a key, planned again if another change came first. Raises NotFound."""
+        race = Race()
+        while True:
+            record, key, revision = await self._kept(key_id)
+            changed = change(key, record)
+            if changed == key:
+                return record, key
+            try:
+                await self._put(changed, record, expects=revision, takes_back=takes_back)
+            except Conflict as conflict:
+                await race.lost(conflict)
+                continue
+            return record, changed
 
     async def _put(
         self, key: AccessKey, record: SpaceRecord, *, expects: int, is_new: bool = False, takes_back: bool = False
@@ -296,8 +322,15 @@ def _webhook_secret(record: SpaceRecord, key: AccessKey) -> str:
     return canonical.tag(bytes.fromhex(record.secret), "webhook secret", key.id, str(key.rotations), size=64)
 
 
+def _open(key: AccessKey) -> AccessKey:
+    """Return `key`. Raises NotFound if it is revoked."""
+    if key.revoked_at is not None:
+        raise NotFound(what="access key", name=key.id)
+    return key
+
+
 def _principal(key: AccessKey) -> Principal:
-    return Principal(id=key.id, kind=key.kind, space=key.space)
+    return Principal(id=key.id, kind=key.kind, space=key.space, quota=key.quota)
 
 
 def _shown(key: AccessKey) -> AccessKeyReport:
@@ -311,6 +344,7 @@ def _shown(key: AccessKey) -> AccessKeyReport:
         rotated_at=key.rotated_at,
         revoked_at=key.revoked_at,
         last_used_at=key.last_used_at,
+        quota=key.quota,
     )
 
 

@@ -5,16 +5,20 @@ from typing import Protocol
 
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
-from elytron_core.planes.admin.access import PrincipalKind
+from elytron_core.planes.admin.access import KeyQuota, PrincipalKind
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A caller. `id` names it in audits and keys its receipts; `space` is the only one that it may use, None: any."""
+    """A caller. `id` names it in audits and keys its receipts; `space` is the only one that it may use, None: any.
+
+    `quota` bounds its calls beside what the server allows everyone.
+    """
 
     id: str
     kind: PrincipalKind
     space: SpaceId | None = None
+    quota: KeyQuota | None = None
 
 
 OPERATORS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})

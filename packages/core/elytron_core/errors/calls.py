@@ -140,8 +140,8 @@ class RateLimited(LimitExceeded):
     retryable = True
     told = ("retry_after_s",)
 
-    def __init__(self, *, limit: int, retry_after_s: int, what: str = "calls") -> None:
-        ElytronError.__init__(self, f"more than {limit} {what} a minute: try again in {retry_after_s} s")
+    def __init__(self, *, limit: int, retry_after_s: int, what: str = "calls", period: str = "minute") -> None:
+        ElytronError.__init__(self, f"more than {limit} {what} a {period}: try again in {retry_after_s} s")
         self.retry_after_s = retry_after_s
 
 

@@ -17,10 +17,12 @@ from elytron_adapter.identity.access_keys import (
     AccessKeyRequest,
     AccessKeys,
     AccessListRequest,
+    AccessQuotaRequest,
 )
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
+from elytron_core.planes.admin.access import KeyQuota
 
 PATH = "/v1/access"
 
@@ -46,6 +48,15 @@ def access_routes(keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, ...
     async def revoke(request: Request) -> Response:
         return _told(await keys.revoke(_named(request)))
 
+    async def set_quota(request: Request) -> Response:
+        require_json(request.headers)
+        sent = await body(request.scope, request.receive, limit=body_bytes)
+        quota = codec.decode_as(KeyQuota, sent)
+        return _told(await keys.set_quota(AccessQuotaRequest(id=request.path_params["id"], quota=quota)))
+
+    async def end_quota(request: Request) -> Response:
+        return _told(await keys.set_quota(AccessQuotaRequest(id=request.path_params["id"])))
+
     one = f"{PATH}/{{id}}"
     once = "The key, shown this once."
     return (
@@ -55,6 +66,10 @@ def access_routes(keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, ...
                Told("list_access", "List the access keys.", None, AccessKeyList, (), ("limit", "cursor"), "A page.")),
         _shown(f"{one}/rotate", "POST", rotate,
                Told("rotate_access", "Give an access key a new secret.", None, AccessKeyIssued, answer=once)),
+        _shown(f"{one}/quota", "PUT", set_quota,
+               Told("set_access_quota", "Set the quota of an access key.", KeyQuota, AccessKeyReport)),
+        _shown(f"{one}/quota", "DELETE", end_quota,
+               Told("end_access_quota", "End the quota of an access key.", None, AccessKeyReport)),
         _shown(one, "DELETE", revoke,
                Told("revoke_access", "Let an access key open nothing more.", None, AccessKeyReport)),
     )  # fmt: skip

@@ -17,6 +17,7 @@ from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
     from elytron_adapter.identity.access_keys import AccessKeyIssued, AccessKeyReport, AccessKeys
+    from elytron_core.planes.admin.access import KeyQuota
 
 
 PAGE = 1_000
@@ -29,17 +30,29 @@ def access() -> None:
     """Make, list, rotate and revoke the keys with which a server over this store is called."""
 
 
+def quota_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a quota to `command`, which takes them as keywords."""
+    for name, text in (
+        ("--bytes-per-day", "Most bytes of requests in a day (UTC)."),
+        ("--calls-per-day", "Most calls in a day (UTC)."),
+        ("--calls-per-minute", "Most calls in a minute; without it, the server's own bound."),
+    ):
+        command = click.option(name, type=click.IntRange(min=1), metavar="N", help=text)(command)
+    return command
+
+
 @access.command("add")
 @click.option("--kind", type=click.Choice(KINDS), required=True, help="What its holder may do.")
 @click.option("--label", required=True, metavar="TEXT", help="What the key is for, as lists show it.")
+@quota_options
 @common
-def add(*, kind: str, label: str) -> None:
+def add(*, kind: str, label: str, **limits: int | None) -> None:
     """Make a key and print it, this once. A user's or device's is for the space that --space names."""
     from elytron_adapter.identity.access_keys import AccessAddRequest
     from elytron_adapter.identity.principals import PrincipalKind
 
     space = None if kind == PrincipalKind.OPERATOR else settings().space.value
-    request = valid(AccessAddRequest, kind=PrincipalKind(kind), space=space, label=label)
+    request = valid(AccessAddRequest, kind=PrincipalKind(kind), space=space, label=label, quota=_quota(limits))
 
     async def work(keys: "AccessKeys", out: Output) -> None:
         _tell_issued(out, await keys.add(request))
@@ -82,6 +95,23 @@ def rotate(*, key_id: str) -> None:
     _with_keys(work)
 
 
+@access.command("quota")
+@click.argument("key_id", metavar="ID")
+@quota_options
+@common
+def quota(*, key_id: str, **limits: int | None) -> None:
+    """Set the quota of the key ID to these limits; without any, end it."""
+    from elytron_adapter.identity.access_keys import AccessQuotaRequest
+
+    request = valid(AccessQuotaRequest, id=key_id, quota=_quota(limits))
+
+    async def work(keys: "AccessKeys", out: Output) -> None:
+        report = await keys.set_quota(request)
+        out.report(report, lambda console, _: console.print(_line(report), soft_wrap=True))
+
+    _with_keys(work)
+
+
 @access.command("revoke")
 @click.argument("key_id", metavar="ID")
 @asking
@@ -98,6 +128,12 @@ def revoke(*, key_id: str, yes: bool) -> None:
         out.report(report, lambda console, _: console.print(_line(report), soft_wrap=True))
 
     _with_keys(work)
+
+
+def _quota(limits: dict[str, int | None]) -> "KeyQuota | None":
+    from elytron_core.planes.admin.access import KeyQuota
+
+    return valid(KeyQuota, **limits) if any(limits.values()) else None
 
 
 def _with_keys(
@@ -123,4 +159,10 @@ def _tell_issued(out: Output, issued: "AccessKeyIssued") -> None:
 def _line(item: "AccessKeyReport") -> str:
     state = "revoked" if item.revoked_at is not None else item.fingerprint
     used = "never used" if item.last_used_at is None else f"used {tables_common.when(item.last_used_at)}"
-    return f"{item.id}  {item.kind:<8}  {state:<12}  {used:<21}  {item.space or '(every space)'}  {item.label}"
+    space = item.space or "(every space)"
+    return f"{item.id}  {item.kind:<8}  {state:<12}  {used:<21}  {space}  {item.label}{_limits(item)}"
+
+
+def _limits(item: "AccessKeyReport") -> str:
+    found = item.quota.model_dump(exclude_none=True) if item.quota is not None else {}
+    return "".join(f"  {name.replace('_', ' ')}: {limit}" for name, limit in found.items())

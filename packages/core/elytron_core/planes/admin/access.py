@@ -1,13 +1,16 @@
 """The access keys of a store, as they are kept in its system space."""
 
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from elytron_core.clock import Instant
 from elytron_core.model import Value
 from elytron_core.scope import Name, Space
 
 ACCESS_KEYS: Final = "access_keys"
+ACCESS_USAGE: Final = "access_usage"
 
 
 class PrincipalKind(StrEnum):
@@ -23,6 +26,33 @@ class PrincipalKind(StrEnum):
     """The caller of a server in loopback development mode: an operator without a credential."""
 
 
+QuotaLimit = Annotated[int, Field(ge=1, le=10**12)]
+
+
+class KeyQuota(Value):
+    """Most that the calls with one access key may come to. A quantity without a limit is not bounded by it.
+
+    A day begins at midnight UTC. Bytes are those of the bodies of requests.
+    """
+
+    calls_per_minute: QuotaLimit | None = None
+    calls_per_day: QuotaLimit | None = None
+    bytes_per_day: QuotaLimit | None = None
+
+    @property
+    def is_daily(self) -> bool:
+        """Return whether anything of a day is bounded."""
+        return self.calls_per_day is not None or self.bytes_per_day is not None
+
+
+class KeyUsage(Value):
+    """What the calls with one access key came to on one day, counted from 1970 in UTC."""
+
+    day: int
+    calls: int = 0
+    size_bytes: int = 0
+
+
 class AccessKey(Value):
     """A key as it is stored: its principal and the keyed digest of its secret, which reveals nothing of it."""
 
@@ -36,3 +66,4 @@ class AccessKey(Value):
     rotated_at: Instant | None = None
     revoked_at: Instant | None = None
     last_used_at: Instant | None = None
+    quota: KeyQuota | None = None

@@ -1,0 +1,107 @@
+"""A key with a quota is refused beyond it, whatever transport it comes by, until its minute or day ends."""
+
+import pytest
+
+import elytron
+from elytron import MemoryRuntime
+from elytron_adapter.admission_control import Bounds, FairPlaces
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.entry import Entrance
+from elytron_adapter.envelope import Rejected, Response, Transport
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, AccessQuotaRequest
+from elytron_adapter.identity.key_quotas import KeyQuotas
+from elytron_adapter.identity.principals import Principal, PrincipalKind
+from elytron_core import limits
+from elytron_core.clock import FrozenClock
+from elytron_core.errors import InvalidInput, RateLimited
+from elytron_core.ids import SeededIds, SpaceId
+from elytron_core.planes.admin.access import KeyQuota
+from elytron_store.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def keys(runtime: MemoryRuntime) -> AccessKeys:
+    return AccessKeys(runtime.context)
+
+
+async def caller(keys: AccessKeys, **quota: int) -> Principal:
+    issued = await keys.add(
+        AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="laptop", quota=KeyQuota(**quota))
+    )
+    return await keys.authenticate(f"Bearer {issued.key}")
+
+
+async def list_once(entrance: Entrance, principal: Principal) -> Response:
+    return await entrance.call(
+        principal, transport=Transport.HTTP, operation="list", request_id="r", payload=b'{"limit": 3}'
+    )
+
+
+async def test_calls_beyond_a_day_are_refused_with_the_time_when_it_ends(
+    runtime: MemoryRuntime, keys: AccessKeys, clock: FrozenClock
+) -> None:
+    entrance = Entrance(Dispatcher(runtime), authenticator=keys)
+    principal = await caller(keys, calls_per_day=2)
+    answers = [await list_once(entrance, principal) for _ in range(3)]
+    assert [isinstance(answer, Rejected) for answer in answers] == [False, False, True]
+    refused = answers[-1]
+    assert isinstance(refused, Rejected)
+    assert refused.error_key == "rate_limited"
+    left_s = (DAY_MS - clock.now() % DAY_MS) // 1_000 + 1
+    assert f"more than 2 calls a day: try again in {left_s} s" in refused.reason
+    clock.advance(left_s * 1_000)
+    assert not isinstance(await list_once(entrance, principal), Rejected)
+
+
+async def test_bytes_of_bodies_are_bounded_and_a_refused_body_is_not_counted(
+    runtime: MemoryRuntime, keys: AccessKeys
+) -> None:
+    quotas = KeyQuotas(runtime.context)
+    principal = await caller(keys, bytes_per_day=100)
+    await quotas.charge(principal, 60)
+    with pytest.raises(RateLimited, match="more than 100 bytes a day"):
+        await quotas.charge(principal, 41)
+    await quotas.charge(principal, 40)
+
+
+async def test_a_quota_a_minute_replaces_the_servers_own(runtime: MemoryRuntime, keys: AccessKeys) -> None:
+    entrance = Entrance(Dispatcher(runtime), authenticator=keys, shedding=FairPlaces(Bounds(calls_per_minute=1_000)))
+    principal = await caller(keys, calls_per_minute=1)
+    assert not isinstance(await list_once(entrance, principal), Rejected)
+    assert isinstance(await list_once(entrance, principal), Rejected)
+
+
+async def test_two_processes_of_a_store_count_together(clock: FrozenClock) -> None:
+    store = MemoryStore()
+    async with (
+        elytron.open(store, space="ada", clock=clock, ids=SeededIds("one")) as one,
+        elytron.open(store, space="ada", clock=clock, ids=SeededIds("other")) as other,
+    ):
+        principal = await caller(AccessKeys(one.context), calls_per_day=3)
+        first, second = KeyQuotas(one.context), KeyQuotas(other.context)
+        for _ in range(2):
+            await first.charge(principal, 0)
+        clock.advance(limits.QUOTA_STORED_EVERY_MS)
+        await first.charge(principal, 0)  # stores the two before it
+        await second.charge(principal, 0)
+        with pytest.raises(RateLimited):
+            await second.charge(principal, 0)
+
+
+async def test_a_quota_can_be_set_changed_and_ended_later(keys: AccessKeys) -> None:
+    principal = await caller(keys)
+    quota = KeyQuota(calls_per_day=5)
+    assert (await keys.set_quota(AccessQuotaRequest(id=principal.id, quota=quota))).quota == quota
+    assert (await keys.set_quota(AccessQuotaRequest(id=principal.id))).quota is None
+
+
+async def test_an_operators_key_takes_no_quota(keys: AccessKeys) -> None:
+    with pytest.raises(InvalidInput):
+        AccessAddRequest(kind=PrincipalKind.OPERATOR, label="ops", quota=KeyQuota(calls_per_day=1))
+    issued = await keys.add(AccessAddRequest(kind=PrincipalKind.OPERATOR, label="ops"))
+    with pytest.raises(InvalidInput, match="operator's key"):
+        await keys.set_quota(AccessQuotaRequest(id=issued.access.id, quota=KeyQuota(calls_per_day=1)))
