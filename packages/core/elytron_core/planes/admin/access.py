@@ -30,7 +30,7 @@ QuotaLimit = Annotated[int, Field(ge=1, le=10**12)]
 
 
 class KeyQuota(Value):
-    """Most that the calls with one access key may come to. A quantity without a limit is not bounded by it.
+    """Upper limits of the calls with one access key. A quantity without a limit is not bounded by it.
 
     A day begins at midnight UTC. Bytes are those of the bodies of requests.
     """
@@ -46,7 +46,7 @@ class KeyQuota(Value):
 
 
 class KeyUsage(Value):
-    """What the calls with one access key came to on one day, counted from 1970 in UTC."""
+    """Usage of one access key on one day, counted from 1970 in UTC."""
 
     day: int
     calls: int = 0
