@@ -32,6 +32,7 @@ PATHS = {
 }
 EACH = pytest.mark.parametrize("dialect", PATHS)
 BOAT = "What is my boat called?"
+JSON = {"Content-Type": "application/json"}
 
 
 @dataclass
@@ -82,7 +83,7 @@ async def proxying(
         entrance = Entrance(Dispatcher(memory), authenticator=known)
         found = ProxySettings(upstreams=(Upstream(upstream.url, key=KEY),), **settings)
         app = ProxyApp(entrance, found)
-        async with listening(app) as url, httpx.AsyncClient(timeout=20) as client:
+        async with listening(app) as url, httpx.AsyncClient(timeout=20, headers=JSON) as client:
             yield Proxied(url, memory, upstream, app, client)
 
 

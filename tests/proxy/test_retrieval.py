@@ -76,11 +76,12 @@ async def test_what_is_not_kept_here_is_asked_of_the_model_server(settings: dict
         assert proxied.upstream.asked[1].path == f"{RESPONSES}/r1?include=x"
 
 
-async def test_other_calls_below_responses_pass() -> None:
+async def test_other_calls_below_responses_do_not_pass() -> None:
     async with proxying(Sent((b"{}",), media_type="application/json")) as proxied:
         for method, path in (("POST", "compact"), ("POST", "r1/input_items"), ("PUT", "r1"), ("GET", "r1/x/y")):
-            assert (await call(proxied, method, path)).status_code == 200
-        assert len(proxied.upstream.asked) == 4
+            refused = await call(proxied, method, path)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (404, "route_not_passed")
+        assert proxied.upstream.asked == []
 
 
 async def test_the_input_is_given_in_pages() -> None:

@@ -11,12 +11,12 @@ from elytron_adapter.failures import rejection
 from elytron_adapter.http.bodies import strictly
 from elytron_adapter.http.handlers import request_id_of
 from elytron_adapter.http.headers import IDEMPOTENCY_KEY, heads_of
+from elytron_adapter.http.origins import SAFE_METHODS
 from elytron_adapter.http.responses import turn_away
 from elytron_adapter.identity.principals import OPERATORS, Principal
 from elytron_adapter.surface import Access, Kind, Surface
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, RateLimited, Unauthorized
 
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _UNAUTHORIZED = 401
 
 
@@ -108,7 +108,7 @@ class Door:
 
     def _require_heard(self, scope: Scope) -> None:
         """Raise InvalidInput for an idempotency key where a repeat would act again."""
-        if self._takes_keys or scope.get("method", "GET") in SAFE or IDEMPOTENCY_KEY not in heads_of(scope):
+        if self._takes_keys or scope.get("method", "GET") in SAFE_METHODS or IDEMPOTENCY_KEY not in heads_of(scope):
             return
         problem = "is not heeded at this path, where a repeat acts again: leave the header out"
         raise InvalidInput(field="idempotency_key", problem=problem)

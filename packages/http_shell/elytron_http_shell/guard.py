@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -11,11 +9,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import HEADERS_TOO_LARGE, rejection
 from elytron_adapter.http.headers import AUDIT_ID, heads_of
+from elytron_adapter.http.origins import is_host_allowed, is_own_page
 from elytron_adapter.http.responses import turn_away
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, PermissionRefused
 from elytron_core.ids import Ids
-from elytron_http_shell.doors import SAFE
 
 REQUEST_ID = "X-Request-ID"
 ANY_HOST = "*"
@@ -26,9 +24,6 @@ _PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _REQUEST_ID = REQUEST_ID.lower().encode()
 _STANDING = [(name.lower().encode(), value.encode()) for name, value in _PRIVATE.items()]
 _SINGLE = (b"host", b"origin")
-_OWN_SITES = frozenset({"none", "same-origin"})
-_SCHEMES = {"ws": "http", "wss": "https"}
-_PORTS = {"http": 80, "https": 443}
 _OURS = frozenset({_REQUEST_ID, *(name for name, _ in _STANDING)})
 
 
@@ -74,7 +69,7 @@ class Guard:
         if _is_told_twice(headers):
             refused = PermissionRefused("two `Host` or two `Origin` headers mean two things: send one")
             return rejection(refused, request_id=request_id)
-        if self._is_development and not _is_own_page(scope, headers):
+        if self._is_development and not is_own_page(scope, headers):
             refused = PermissionRefused(
                 "development mode requires no key, so pages of other origins are refused:"
                 " open the page at the server's own scheme, host and port"
@@ -88,25 +83,11 @@ class Guard:
     def _is_ours(self, headers: Headers) -> bool:
         if ANY_HOST in self._hosts:
             return True
-        origin = headers.get("origin")
-        is_host_ours = _host(f"//{headers.get('host', '')}") in self._hosts
-        return is_host_ours and (origin is None or _host(origin) in self._hosts)
+        return is_host_allowed(headers, self._hosts)
 
 
 def _is_told_twice(headers: Headers) -> bool:
     return any(sum(1 for key, _ in headers.raw if key.lower() == name) > 1 for name in _SINGLE)
-
-
-def _is_own_page(scope: Scope, headers: Headers) -> bool:
-    """Return whether no web page asks, or one of this server, by its scheme, host and port."""
-    if headers.get("sec-fetch-site", "none") not in _OWN_SITES and scope.get("method", "GET") not in SAFE:
-        return False
-    origin = headers.get("origin")
-    scheme = _SCHEMES.get(told := scope.get("scheme", "http"), told)
-    if origin is None:
-        return True
-    place = _place(origin)
-    return place is not None and place == _place(f"{scheme}://{headers.get('host', '')}")
 
 
 def standing(request_id: str, /) -> dict[str, str]:
@@ -116,23 +97,3 @@ def standing(request_id: str, /) -> dict[str, str]:
 
 def _others(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in headers if name.lower() not in _OURS]
-
-
-@lru_cache(64)
-def _place(address: str) -> tuple[str, str, int] | None:
-    """Return the scheme, host and port of an address; None if it has none."""
-    try:
-        parts = urlsplit(address)
-        port = parts.port or _PORTS.get(parts.scheme)
-    except ValueError:
-        return None
-    return (parts.scheme, parts.hostname, port) if parts.hostname and port else None
-
-
-@lru_cache(64)
-def _host(address: str) -> str | None:
-    try:
-        host = urlsplit(address).hostname
-    except ValueError:
-        return None
-    return f"[{host}]" if host is not None and ":" in host else host

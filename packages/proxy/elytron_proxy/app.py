@@ -11,6 +11,9 @@ from starlette.types import Receive, Scope, Send
 
 from elytron_adapter.entry import Entrance
 from elytron_adapter.failures import failure
+from elytron_adapter.http.bodies import is_json
+from elytron_adapter.http.origins import SAFE_METHODS, is_host_allowed, is_own_page
+from elytron_adapter.identity.principals import OPERATORS, Development
 from elytron_adapter.surface import Access, Family, Kind, Surface
 from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
 from elytron_models.fields import Fields, fields, fields_of, json_text, text
@@ -27,6 +30,7 @@ from elytron_proxy.response_store import ResponseStore
 from elytron_proxy.retrieval import PATHS, retrieval_of, retrieved
 from elytron_proxy.settings import MemoryUse, ProxySettings
 from elytron_proxy.wire.passage import Asked, Passage, Refused, Told
+from elytron_proxy.wire.routes import PASS_ROUTES, route_of
 from elytron_proxy.wire.upstream import Unanswered, Upstreams, told_by
 
 DIALECTS: Final = {
@@ -43,6 +47,13 @@ _JSON: Final = "application/json"
 _PATH: Final = "/llm"
 """The place of the APIs in a server that shows more."""
 _LENGTH: Final = "content-length"
+_NOT_PASSED: Final = Refusal(
+    404, "route_not_passed", "this method and path do not pass here: the operator may name it by --pass"
+)
+_NO_RESPONSE: Final = Refusal(404, "not_found", "no response of this id is stored for you")
+_NO_JSON: Final = Refusal(
+    415, "unsupported_media_type", "without keys bodies are JSON: send Content-Type: application/json"
+)
 
 
 class ProxyApp:
@@ -109,14 +120,16 @@ class ProxyApp:
         """Return the request and who asks. Raises ElytronError, Refused."""
         headers = Headers(scope=scope)
         _require_plain(path)
-        self._require_host(headers)
+        self._require_host(scope, headers)
+        self._require_passed(scope["method"], path)
         peer = scope["client"][0] if scope.get("client") else None
         told = scope.get("state", {}).get("request_id")
         request_id = told if isinstance(told, str) else self._parts.memory.new_id()
         caller = await caller_of(self._entrance, self._settings, headers, peer=peer, request_id=request_id)
         body = await _body(headers, receive)
         self.figures.count(Figure.REQUEST_BYTES, len(body))
-        return Asked(scope["method"], path, scope["query_string"].decode("latin-1"), headers.items(), body), caller
+        query = scope["query_string"].decode("latin-1")
+        return Asked(scope["method"], path, query, headers.items(), body, caller.space), caller
 
     async def _answered(
         self, asked: Asked, caller: Caller, dialect: PromptDialect | None, receive: Receive, send: Send
@@ -127,6 +140,8 @@ class ProxyApp:
             await _give(200, await self._listed(asked), send)
         elif dialect is None and (kept := await self._kept(asked, caller)) is not None:
             await _give(200, kept, send)
+        elif self._is_foreign(asked, caller):
+            raise Refused(_NO_RESPONSE)
         elif dialect is None:
             passage = Passage(self._parts.upstreams, self.figures, send)
             await self._until_gone(receive, self._pass(passage, asked), leave=None)
@@ -180,7 +195,7 @@ class ProxyApp:
         for upstream in self._parts.upstreams.all:
             try:
                 response = await self._parts.upstreams.send(
-                    upstream, "GET", asked.path, query="", headers=asked.headers, body=None
+                    upstream, "GET", asked.path, query="", headers=asked.headers, space=asked.space, body=None
                 )
             except Unanswered:
                 continue
@@ -209,13 +224,29 @@ class ProxyApp:
             "counted": self.figures.told(),
         }
 
-    def _require_host(self, headers: Headers) -> None:
-        """Raise PermissionRefused for a host or origin that is not ours, so that no web page reaches the memory."""
+    def _require_passed(self, method: str, path: str) -> None:
+        """Raise Refused for a request that is none of the proxy's own and none that passes."""
+        is_own = path == CAPABILITIES and method == "GET"
+        if not is_own and route_of(method, path, (*PASS_ROUTES, *self._settings.passed)) is None:
+            raise Refused(_NOT_PASSED)
+
+    def _is_foreign(self, asked: Asked, caller: Caller) -> bool:
+        """Return whether a request is about what may be somebody else's at the model server."""
+        route = route_of(asked.method, asked.path, (*PASS_ROUTES, *self._settings.passed))
+        return route is not None and route.is_owned and caller.principal.kind not in OPERATORS
+
+    def _require_host(self, scope: Scope, headers: Headers) -> None:
+        """Raise PermissionRefused for a host or origin that is not ours, so that no web page reaches the memory.
+
+        Without keys, a body must be said to be JSON too: a page cannot send that elsewhere unasked.
+        """
+        if isinstance(self._entrance.authenticator, Development):
+            if not is_own_page(scope, headers):
+                raise PermissionRefused("no key is required here, so pages of other origins are refused")
+            if scope["method"] not in SAFE_METHODS and not is_json(headers) and _has_body(headers):
+                raise Refused(_NO_JSON)
         hosts = self._settings.hosts
-        if hosts is None:
-            return
-        origin = headers.get("origin")
-        if _host_of(headers.get("host", "")) not in hosts or (origin is not None and _host_of(origin) not in hosts):
+        if hosts is not None and not is_host_allowed(headers, hosts):
             raise PermissionRefused("this host or origin is not served here: others need --allow-host")
 
     def _refusal_of(self, error: ElytronError, scope: Scope) -> Refusal:
@@ -236,9 +267,12 @@ def _path_of(scope: Scope) -> str:
 
 
 def _require_plain(path: str) -> None:
-    """Raise Refused for a path that would leave an upstream's base."""
-    if any(unquote(part) in {".", ".."} or "\\" in unquote(part) for part in path.split("/")):
-        raise Refused(Refusal(400, "invalid_input", "the path has a segment of dots"))
+    """Raise Refused for a path that would leave an upstream's base, or that no header line may hold."""
+    parts = [unquote(part) for part in path.split("/")]
+    if any(part in {".", ".."} or "\\" in part or not part.isprintable() for part in parts):
+        raise Refused(
+            Refusal(400, "invalid_input", "the path has a segment of dots, or a character that none may have")
+        )
 
 
 def _shape_of(path: str) -> PromptDialect:
@@ -247,12 +281,8 @@ def _shape_of(path: str) -> PromptDialect:
     return MESSAGES if path.startswith("/v1/messages") else CHAT
 
 
-def _host_of(told: str) -> str:
-    """Return the host in a `Host` header or an origin."""
-    bare = told.partition("://")[2] or told
-    if bare.startswith("["):
-        return bare[1:].partition("]")[0].lower()
-    return bare.partition(":")[0].lower()
+def _has_body(headers: Headers) -> bool:
+    return headers.get(_LENGTH, "0") != "0" or "transfer-encoding" in headers
 
 
 def _model_of(asked: Asked) -> str:

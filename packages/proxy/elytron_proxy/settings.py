@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from elytron_core.errors import InvalidInput
 from elytron_proxy import limits
+from elytron_proxy.wire.routes import PassRoute
 
 KEY: Final = "ELYTRON_LLM_UPSTREAM_KEY"
 DEFAULT_UPSTREAM: Final = "http://127.0.0.1:8000"
@@ -81,6 +82,8 @@ class ProxySettings:
     """True if the last blocks that went to a model are stored for inspection."""
     trusted_peers: tuple[str, ...] = ()
     """Addresses and networks whose headers say for which user they ask."""
+    passed: tuple[PassRoute, ...] = ()
+    """Routes that pass beside those of `PASS_ROUTES`, for every caller."""
     hosts: frozenset[str] | None = None
     """Host names that requests may name; None: the mounting server checks them."""
     silence_s: float = limits.SILENCE_S

@@ -95,7 +95,12 @@ def require_length(scope: Scope, /, *, limit: int) -> None:
         raise PayloadTooLarge(limit=limit, what="the body")
 
 
+def is_json(headers: Headers, /) -> bool:
+    """Return whether the body is said to be JSON."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower() == _JSON
+
+
 def require_json(headers: Headers, /) -> None:
     """Raise HTTPException unless the body is said to be JSON."""
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
+    if not is_json(headers):
         raise HTTPException(415, headers={"Accept": _JSON})

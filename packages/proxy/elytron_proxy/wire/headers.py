@@ -1,5 +1,7 @@
 """Headers of both sides: which go on, which end here, and what the proxy says in its own."""
 
+import hashlib
+import hmac
 from collections.abc import Iterable
 from typing import Final
 
@@ -35,6 +37,8 @@ _UP: Final = frozenset(
     }
 )
 """Headers that go upstream. No credential is among them."""
+_CALL_NAMES: Final = frozenset({"idempotency-key", "x-client-request-id"})
+"""Those by which a vendor knows a repeat."""
 _HOP: Final = frozenset(
     {
         "connection",
@@ -55,10 +59,17 @@ _VERSION: Final = "2023-06-01"
 
 
 def upstream_headers(
-    given: Iterable[tuple[str, str]], upstream: Upstream, /, *, path: str, length: int | None
+    given: Iterable[tuple[str, str]], upstream: Upstream, /, *, path: str, space: str, length: int | None
 ) -> Pairs:
-    """Return the headers that go to `upstream`, with its key as its dialect shows one."""
-    found = [(name, value) for name, value in given if name.lower() in _UP]
+    """Return the headers that go to `upstream`, with its key as its dialect shows one.
+
+    What names a call goes as a digest under `space`: equal names of two users are two calls for the vendor.
+    """
+    found = [
+        (name, _call_digest(value, space) if name.lower() in _CALL_NAMES else value)
+        for name, value in given
+        if name.lower() in _UP
+    ]
     found.append(("Accept-Encoding", "identity"))
     if length is not None:
         found.append(("Content-Length", str(length)))
@@ -67,6 +78,10 @@ def upstream_headers(
             found.append(("anthropic-version", _VERSION))
         return [*found, ("x-api-key", upstream.key)] if upstream.key else found
     return [*found, ("Authorization", f"Bearer {upstream.key}")] if upstream.key else found
+
+
+def _call_digest(name: str, space: str) -> str:
+    return hmac.new(space.encode(), name.encode("latin-1", "replace"), hashlib.sha256).hexdigest()
 
 
 def client_headers(given: Iterable[tuple[str, str]], /, *, keys: Iterable[str]) -> Pairs:

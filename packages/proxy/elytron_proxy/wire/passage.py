@@ -37,6 +37,8 @@ class Asked:
     query: str
     headers: Pairs
     body: bytes
+    space: str
+    """Whose request it is: names that a client gives to its calls are kept apart by it."""
 
 
 @dataclass(slots=True)
@@ -101,6 +103,7 @@ class Passage:
                 asked.path,
                 query=asked.query,
                 headers=asked.headers,
+                space=asked.space,
                 body=asked.body if asked.body or asked.method not in {"GET", "HEAD"} else None,
             )
         except Unanswered as error:

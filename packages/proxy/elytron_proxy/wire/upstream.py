@@ -51,7 +51,16 @@ class Upstreams:
         return next((upstream for upstream in self.all if not upstream.prefix), self.all[0])
 
     async def send(
-        self, upstream: Upstream, method: str, path: str, /, *, query: str, headers: Pairs, body: bytes | None
+        self,
+        upstream: Upstream,
+        method: str,
+        path: str,
+        /,
+        *,
+        query: str,
+        headers: Pairs,
+        space: str,
+        body: bytes | None,
     ) -> "httpx.Response":
         """Return the answer, whose body is not read yet and which the caller closes. Raises Unanswered.
 
@@ -60,9 +69,9 @@ class Upstreams:
         import httpx
 
         client = self._client(upstream)
-        url = f"{upstream.url}{path}{'?' if query else ''}{query}"
+        url = url_of(upstream, path, query)
         length = len(body) if body is not None else None
-        told = upstream_headers(headers, upstream, path=path, length=length)
+        told = upstream_headers(headers, upstream, path=path, space=space, length=length)
         attempt = 0
         while True:
             attempt += 1
@@ -109,6 +118,16 @@ class Upstreams:
             )
             client.headers.pop("user-agent", None)
         return client
+
+
+def url_of(upstream: Upstream, path: str, query: str) -> "httpx.URL":
+    """Return where a request goes: scheme, host and port are those of the upstream, whatever the path holds."""
+    import httpx
+
+    assert path.startswith("/")
+    base = httpx.URL(upstream.url)
+    raw_path = base.raw_path.rstrip(b"/") + path.encode("latin-1") + (b"?" + query.encode("latin-1") if query else b"")
+    return base.copy_with(raw_path=raw_path)
 
 
 def chunks_of(response: "httpx.Response", /) -> AsyncGenerator[bytes]:

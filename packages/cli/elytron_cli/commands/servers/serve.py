@@ -63,6 +63,13 @@ _BESIDE: Final = (
         metavar="ADDRESS",
         help="A program, or network, whose headers below /llm say for which user it asks.",
     ),
+    click.option(
+        "--llm-pass",
+        "llm_passed",
+        multiple=True,
+        metavar="METHOD:/PATH",
+        help="A further route below /llm that passes, for every caller; {id} stands for one segment.",
+    ),
     click.option("--resource-host", "hosts", multiple=True, metavar="NAME", help="A host to read resources from."),
     click.option(
         "--resource-folder",
@@ -180,6 +187,7 @@ def serve(
     wrong_credentials_per_minute: int,
     llm_upstreams: tuple[str, ...],
     llm_peers: tuple[str, ...],
+    llm_passed: tuple[str, ...],
     **given: Any,
 ) -> int | None:
     """Serve the store over HTTP, until it is interrupted.
@@ -201,7 +209,7 @@ def serve(
         bounds=Bounds(calls_per_minute=calls_per_minute, wrong_credentials_per_minute=wrong_credentials_per_minute),
     )
     secret = found.gateway_secret.value if found.gateway_secret is not None else None
-    wanted = Wanted(llm=_llm(llm_upstreams, llm_peers), secret=secret, **given)
+    wanted = Wanted(llm=_llm(llm_upstreams, llm_peers, llm_passed), secret=secret, **given)
 
     async def work() -> None:
         async with (
@@ -233,16 +241,18 @@ def _report(told: "Started", store: str, protocols: tuple[str, ...]) -> ServeRep
     )
 
 
-def _llm(upstreams: tuple[str, ...], peers: tuple[str, ...]) -> "ProxySettings | None":
+def _llm(upstreams: tuple[str, ...], peers: tuple[str, ...], passed: tuple[str, ...]) -> "ProxySettings | None":
     """Return how model APIs are shown below /llm; None if they are not."""
     if not upstreams:
         return None
     from elytron_proxy.settings import ProxySettings, networks_of, upstreams_of
+    from elytron_proxy.wire.routes import pass_routes_of
 
     return ProxySettings(
         upstreams=upstreams_of(upstreams, environment=os.environ),
         space=settings().space.value,
         trusted_peers=networks_of(peers),
+        passed=pass_routes_of(passed),
     )
 
 

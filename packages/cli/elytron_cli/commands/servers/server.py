@@ -21,6 +21,7 @@ from elytron_core.model import Value
 from elytron_proxy import MemoryUse, Placement, upstreams_of
 from elytron_proxy import limits as proxy_limits
 from elytron_proxy.settings import DEFAULT_UPSTREAM, PORT, networks_of
+from elytron_proxy.wire.routes import pass_routes_of
 from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
@@ -72,6 +73,13 @@ class ProxyReport(Value):
     metavar="ADDRESS",
     help="A program, or network, whose headers say for which user it asks.",
 )
+@click.option(
+    "--pass",
+    "passed",
+    multiple=True,
+    metavar="METHOD:/PATH",
+    help="A further route that passes to model servers, for every caller; {id} stands for one segment.",
+)
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name that the proxy is reached by.")
 @click.option("--development", is_flag=True, help="Require no key, even if there are some. On this machine alone.")
 @logging("warning", "From which level on is logged.")
@@ -85,6 +93,7 @@ def proxy(
     stateless: bool,
     peers: tuple[str, ...],
     hosts: tuple[str, ...],
+    passed: tuple[str, ...],
     style: str | None,
     log_level: str,
     **given: Any,
@@ -105,6 +114,7 @@ def proxy(
         space=settings().space.value,
         stateful=not stateless,
         trusted_peers=networks_of(peers),
+        passed=pass_routes_of(passed),
         hosts=frozenset({"localhost", "127.0.0.1", "::1", host.lower(), *(name.lower() for name in hosts)}),
         **given,
     )

@@ -1,0 +1,141 @@
+"""A proxy lends a vendor's account for what it is documented to pass, and for no more."""
+
+import asyncio
+
+import httpx
+import pytest
+from starlette.types import Message, Scope
+from tests.models.fake_server import Sent
+from tests.proxy.proxy_setup import BOAT, PATHS, Proxied, asked, knowing, proxying, recorded
+
+from elytron_core.errors import InvalidInput
+from elytron_proxy import ProxyApp
+from elytron_proxy.settings import Upstream
+from elytron_proxy.wire.routes import PASS_ROUTES, PassRoute, pass_routes_of, route_of
+from elytron_proxy.wire.upstream import url_of
+
+pytestmark = pytest.mark.anyio
+
+TARGETS = (
+    "%2F@10.0.0.5:80/x", "@10.0.0.5/x", "%40evil.example/v1/models", "//evil.example/v1/models",
+    "/\\evil.example/v1/models", "/v1/models%2F..%2F..%2Fadmin", "/v1/models/../files", "/v1/models?@evil.example",
+    "/v1/models#@evil.example", "/v1/models/%0d%0aHost:%20evil", "/v1/models/a%00b", "/v1/chat/completions/",
+    "/v1//models", "/V1/models", "v1/models", ":80/v1/models", "/:80@evil.example/v1/models",
+    "/v1/models;@evil.example", "/v1/files", "",
+)  # fmt: skip
+
+
+async def answer_to(app: ProxyApp, target: str, *, method: str = "GET", root: str = "/llm") -> int:
+    """Return the status with which `app`, mounted below `root`, answers a raw target."""
+    sent: list[Message] = []
+    raw, _, query = target.partition("?")
+    scope: Scope = {
+        "type": "http", "method": method, "root_path": root, "path": f"{root}{raw}", "scheme": "http",
+        "raw_path": f"{root}{raw}".encode("latin-1"), "query_string": query.encode("latin-1"),
+        "headers": [(b"host", b"127.0.0.1")], "client": ("127.0.0.1", 5),
+    }  # fmt: skip
+    bodies = [{"type": "http.request", "body": b"", "more_body": False}]
+
+    async def receive() -> Message:
+        return bodies.pop() if bodies else await asyncio.Future()  # the client waits for its answer
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    return sent[0]["status"]
+
+
+@pytest.mark.parametrize("root", ["/llm", ""])
+async def test_no_target_leads_to_another_server_than_the_upstream(root: str) -> None:
+    async with proxying(*[Sent((b"{}",), media_type="application/json")] * len(TARGETS)) as proxied:
+        statuses = {target: await answer_to(proxied.app, target, root=root) for target in TARGETS}
+        passed = {target for target, status in statuses.items() if status == 200}
+        assert passed == {"/v1/models?@evil.example"}
+        assert {status for target, status in statuses.items() if target not in passed} <= {400, 404}
+        assert all(one.headers["host"] == proxied.upstream.url.partition("//")[2] for one in proxied.upstream.asked)
+
+
+@pytest.mark.parametrize("base", ["http://127.0.0.1:9", "https://api.example", "http://127.0.0.1:9/base"])
+def test_the_authority_of_an_upstream_never_depends_on_a_target(base: str) -> None:
+    for path in ("/@10.0.0.5:80/x", "/%2F@10.0.0.5/x", "//evil.example/x", "/:80/x"):
+        found, expected = url_of(Upstream(base), path, "q=@evil.example"), httpx.URL(base)
+        assert (found.scheme, found.netloc, found.userinfo) == (expected.scheme, expected.netloc, b"")
+
+
+async def test_a_request_that_no_route_names_never_reaches_the_model_server() -> None:
+    async with proxying(Sent((b"{}",), media_type="application/json")) as proxied:
+        for method, path in (
+            ("DELETE", "/v1/files/f1"), ("POST", "/v1/organization/admin_api_keys"), ("GET", "/v1/batches"),
+            ("DELETE", "/api/delete"), ("POST", "/api/pull"), ("POST", "/api/create"), ("PUT", "/anything"),
+            ("DELETE", "/v1/models/m"), ("GET", "/v1/chat/completions"),
+        ):  # fmt: skip
+            answer = await proxied.client.request(method, f"{proxied.url}{path}")
+            assert (answer.status_code, "do not pass" in answer.text) == (404, True), path
+        assert proxied.upstream.asked == []
+
+
+async def test_each_route_of_the_list_passes() -> None:
+    sent = Sent((b"{}",), media_type="application/json")
+    async with proxying(*[sent] * len(PASS_ROUTES), stateful=False) as proxied:
+        for route in PASS_ROUTES:
+            path = route.path.replace("{id}", "r1").replace("{name}", "org/model")
+            await proxied.client.request(route.method, f"{proxied.url}{path}", headers={"X-Elytron-Memory": "off"})
+        assert [one.path for one in proxied.upstream.asked] == [
+            route.path.replace("{id}", "r1").replace("{name}", "org/model") for route in PASS_ROUTES
+        ]
+
+
+async def test_an_operator_names_further_routes() -> None:
+    passed = pass_routes_of(["get:/v1/files/{id}"])
+    assert passed == (PassRoute("GET", "/v1/files/{id}"),)
+    async with proxying(Sent((b"{}",), media_type="application/json"), passed=passed) as proxied:
+        assert (await proxied.client.get(f"{proxied.url}/v1/files/f1")).status_code == 200
+        assert (await proxied.client.get(f"{proxied.url}/v1/files/f1/content")).status_code == 404
+    for wrong in ("/v1/files", "GET", "GET:v1/files", "LOOK:/v1/files", "GET:/v1/a b", "GET:/v1/files?x=1"):
+        with pytest.raises(InvalidInput):
+            pass_routes_of([wrong])
+    assert route_of("GET", "/v1/files", PASS_ROUTES) is None
+
+
+async def test_a_response_at_the_vendor_is_for_operators_alone() -> None:
+    async with proxying(Sent((b"{}",), media_type="application/json"), has_keys=True) as proxied:
+        headers = {"Authorization": f"Bearer {await proxied.key('bob')}"}
+        for method, below in (("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("GET", "/input_items")):
+            for use in ("on", "off"):
+                answer = await proxied.client.request(
+                    method, f"{proxied.url}/v1/responses/resp_ada{below}", headers={**headers, "X-Elytron-Memory": use}
+                )
+                assert answer.status_code == 404
+        assert proxied.upstream.asked == []
+
+
+async def test_equal_names_of_calls_of_two_users_are_two_calls_for_the_vendor() -> None:
+    async with proxying(recorded("chat"), recorded("chat"), recorded("chat"), has_keys=True) as proxied:
+        keys = [await proxied.key(space) for space in ("ada", "bob")]
+        for key in (*keys, keys[0]):
+            await proxied.post(
+                PATHS["chat"], asked("chat", "Hello"), Authorization=f"Bearer {key}",
+                Idempotency_Key="k-1", X_Client_Request_Id="k-1",
+            )  # fmt: skip
+        names = [(one.headers["idempotency-key"], one.headers["x-client-request-id"]) for one in proxied.upstream.asked]
+        assert names[0] != names[1]
+        assert names[0] == names[2]
+        assert "k-1" not in str(names)
+
+
+async def own_page(proxied: Proxied, **headers: str) -> int:
+    return (await proxied.post(PATHS["chat"], asked("chat", BOAT), **headers)).status_code
+
+
+async def test_without_keys_pages_of_any_other_origin_are_refused() -> None:
+    async with proxying(recorded("chat"), recorded("chat")) as proxied:
+        await knowing(proxied)
+        for origin in ("http://127.0.0.1:3000", "http://localhost:8888", "https://localhost", "null"):
+            assert await own_page(proxied, Origin=origin) == 403
+        assert await own_page(proxied, Sec_Fetch_Site="cross-site") == 403
+        assert await own_page(proxied, Sec_Fetch_Site="same-site") == 403
+        assert await own_page(proxied, Content_Type="text/plain") == 415
+        assert proxied.upstream.asked == []
+        assert await own_page(proxied, Origin=proxied.url, Sec_Fetch_Site="same-origin") == 200
+        assert await own_page(proxied) == 200
