@@ -10,8 +10,7 @@ from tests.proxy.proxy_setup import BOAT, PATHS, Proxied, asked, knowing, proxyi
 
 from elytron_core.errors import InvalidInput
 from elytron_proxy import ProxyApp
-from elytron_proxy.settings import Upstream
-from elytron_proxy.wire.routes import PASS_ROUTES, PassRoute, pass_routes_of, route_of
+from elytron_proxy.settings import PASS_ROUTES, PassRoute, Upstream, pass_routes_of, route_of
 from elytron_proxy.wire.upstream import url_of
 
 pytestmark = pytest.mark.anyio

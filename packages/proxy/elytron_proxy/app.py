@@ -28,9 +28,8 @@ from elytron_proxy.figures import Figure, Figures
 from elytron_proxy.memory import Memory, MemoryDown
 from elytron_proxy.response_store import ResponseStore
 from elytron_proxy.retrieval import PATHS, retrieval_of, retrieved
-from elytron_proxy.settings import MemoryUse, ProxySettings
+from elytron_proxy.settings import PASS_ROUTES, MemoryUse, ProxySettings, route_of
 from elytron_proxy.wire.passage import Asked, Passage, Refused, Told
-from elytron_proxy.wire.routes import PASS_ROUTES, route_of
 from elytron_proxy.wire.upstream import Unanswered, Upstreams, told_by
 
 DIALECTS: Final = {
@@ -231,7 +230,7 @@ class ProxyApp:
             raise Refused(_NOT_PASSED)
 
     def _is_foreign(self, asked: Asked, caller: Caller) -> bool:
-        """Return whether a request is about what may be somebody else's at the model server."""
+        """Return whether a request names a thing at the model server that another user may own."""
         route = route_of(asked.method, asked.path, (*PASS_ROUTES, *self._settings.passed))
         return route is not None and route.is_owned and caller.principal.kind not in OPERATORS
 
@@ -270,9 +269,7 @@ def _require_plain(path: str) -> None:
     """Raise Refused for a path that would leave an upstream's base, or that no header line may hold."""
     parts = [unquote(part) for part in path.split("/")]
     if any(part in {".", ".."} or "\\" in part or not part.isprintable() for part in parts):
-        raise Refused(
-            Refusal(400, "invalid_input", "the path has a segment of dots, or a character that none may have")
-        )
+        raise Refused(Refusal(400, "invalid_input", "the path has a segment of dots, or a control character"))
 
 
 def _shape_of(path: str) -> PromptDialect:

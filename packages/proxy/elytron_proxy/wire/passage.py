@@ -38,7 +38,7 @@ class Asked:
     headers: Pairs
     body: bytes
     space: str
-    """Whose request it is: names that a client gives to its calls are kept apart by it."""
+    """The space of the caller, which keeps the names that clients give to their calls apart."""
 
 
 @dataclass(slots=True)

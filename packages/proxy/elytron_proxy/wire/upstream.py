@@ -121,7 +121,7 @@ class Upstreams:
 
 
 def url_of(upstream: Upstream, path: str, query: str) -> "httpx.URL":
-    """Return where a request goes: scheme, host and port are those of the upstream, whatever the path holds."""
+    """Return the URL of a request. Its scheme, host and port are always those of the upstream."""
     import httpx
 
     assert path.startswith("/")

@@ -68,7 +68,7 @@ _BESIDE: Final = (
         "llm_passed",
         multiple=True,
         metavar="METHOD:/PATH",
-        help="A further route below /llm that passes, for every caller; {id} stands for one segment.",
+        help="A further route below /llm that passes, for every caller; {id} is one segment.",
     ),
     click.option("--resource-host", "hosts", multiple=True, metavar="NAME", help="A host to read resources from."),
     click.option(
@@ -245,8 +245,7 @@ def _llm(upstreams: tuple[str, ...], peers: tuple[str, ...], passed: tuple[str, 
     """Return how model APIs are shown below /llm; None if they are not."""
     if not upstreams:
         return None
-    from elytron_proxy.settings import ProxySettings, networks_of, upstreams_of
-    from elytron_proxy.wire.routes import pass_routes_of
+    from elytron_proxy.settings import ProxySettings, networks_of, pass_routes_of, upstreams_of
 
     return ProxySettings(
         upstreams=upstreams_of(upstreams, environment=os.environ),

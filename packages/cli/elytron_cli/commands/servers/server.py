@@ -20,8 +20,7 @@ from elytron_core.errors import MissingExtra, PermissionRefused
 from elytron_core.model import Value
 from elytron_proxy import MemoryUse, Placement, upstreams_of
 from elytron_proxy import limits as proxy_limits
-from elytron_proxy.settings import DEFAULT_UPSTREAM, PORT, networks_of
-from elytron_proxy.wire.routes import pass_routes_of
+from elytron_proxy.settings import DEFAULT_UPSTREAM, PORT, networks_of, pass_routes_of
 from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class ProxyReport(Value):
     "passed",
     multiple=True,
     metavar="METHOD:/PATH",
-    help="A further route that passes to model servers, for every caller; {id} stands for one segment.",
+    help="A further route that passes to model servers, for every caller; {id} is one segment.",
 )
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name that the proxy is reached by.")
 @click.option("--development", is_flag=True, help="Require no key, even if there are some. On this machine alone.")
