@@ -21,7 +21,7 @@ from pathlib import Path
 import elytron
 from benchmarks.rigs import tables
 from elytron_agent import Agent, AgentSettings, BlockShelf, CallKey, RunEnded, StopReason, Tool
-from elytron_core.clock import SystemClock
+from elytron_core.clock import Instant, SystemClock
 from elytron_core.contracts.conversation.transcript import MemoryTranscriptReplayRequest
 from elytron_core.ports.chat import (
     Finished,
@@ -65,6 +65,13 @@ class Scripted:
         for place, (name, arguments) in enumerate(_STEPS[step]):
             yield ToolCall(id=f"c{place}", name=name, arguments=arguments)
         yield Finished(reason=FinishReason.TOOLS if _STEPS[step] else FinishReason.STOP)
+
+
+class LaterClock(SystemClock):
+    """The machine's clock when the lease of a process that was killed is over."""
+
+    def now(self, /) -> Instant:
+        return Instant(super().now() + 60_000)
 
 
 class KillingStore(PassingStore):
@@ -111,7 +118,8 @@ async def _run(folder: Path, at: int, *, after: bool) -> None:
     store = KillingStore(await open_store(str(folder / "memory.db"), clock=SystemClock()), at=at, after=after)
     async with elytron.open(store, space="ada") as memory:
         settings = AgentSettings(enabled=True, recall_deadline_s=30)
-        async with Agent(memory, Scripted(), tools(folder), settings=settings) as agent:
+        clock = LaterClock() if at == 0 else SystemClock()
+        async with Agent(memory, Scripted(), tools(folder), settings=settings, clock=clock) as agent:
             await agent.say("Do it all.", run_id="run")
 
 

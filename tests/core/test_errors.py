@@ -113,6 +113,11 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         {"what": "bytes", "limit": 9},
     ),
     (errors.StillRunning(), "the first call under this idempotency key still runs: ask again with the same key", {}),
+    (
+        errors.ThreadBusy(thread="main"),
+        "another process runs the thread 'main' now: wait for its answer, and try again",
+        {"thread": "main"},
+    ),
     (errors.Overloaded(), "there are more calls than can be answered now: try again in a moment", {}),
     (
         errors.RateLimited(limit=600, retry_after_s=3),
@@ -209,6 +214,7 @@ def test_trying_again_helps_where_others_were_in_the_way() -> None:
         "overloaded",
         "space_incomplete",
         "still_running",
+        "thread_busy",
         "model_unavailable",
         "unreachable",
         "store_unavailable",

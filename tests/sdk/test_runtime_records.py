@@ -60,10 +60,11 @@ async def test_they_go_with_the_turn_that_they_repeat_and_with_the_space() -> No
     async with elytron.open("memory:", space="ada") as memory:
         records = records_of(memory)
         draft = elytron.TurnDraft(messages=(elytron.Message(text="The boat is blue."),), host_id="one")
-        write = elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=(draft,)))
+        scope = elytron.Scope(space="ada", conversation="boats")
+        write = elytron.MemoryWriteRequest(scope=scope, write=elytron.TranscriptWrite(turns=(draft,)))
         (turn,) = (await memory.write(write)).ids
-        await records.put(copies_of_turn("one"), "0000", "The boat is blue.")
-        await records.put(copies_of_turn("two"), "0000", "The cat is grey.")
+        await records.put(copies_of_turn("one", "boats"), "0000", "The boat is blue.")
+        await records.put(copies_of_turn("one", "another"), "0000", "The cat is grey.")
         assert dict((await memory.erase(turn)).removed)["runtime_records"] == 1
         assert list((await stored(records)).values()) == ["The cat is grey."]
         assert (await memory.erase(whole_space="ada")).changed

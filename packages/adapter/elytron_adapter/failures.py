@@ -40,6 +40,7 @@ FAILURES: dict[str, Failure] = {
     "space_incomplete": Failure(409, -32027, 4, "Space incomplete"),
     "turn_conflict": Failure(409, -32023, 4, "Turn id used for another turn"),
     "still_running": Failure(409, -32024, 4, "Still running"),
+    "thread_busy": Failure(409, -32028, 4, "Thread busy"),
     "limit_exceeded": Failure(422, -32030, 7, "Limit exceeded"),
     "payload_too_large": Failure(413, -32031, 7, "Payload too large"),
     "rate_limited": Failure(429, -32032, 7, "Too many requests"),

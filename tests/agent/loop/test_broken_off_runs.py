@@ -24,7 +24,6 @@ from elytron_agent import (
 )
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.conversation.transcript import MemoryTranscriptReplayRequest
-from elytron_core.errors import Conflict
 from elytron_core.ports.chat import ModelEvent, ModelRequest, Reply
 from elytron_core.ports.store import Batch, Committed
 from elytron_core.scope import Scope
@@ -91,10 +90,15 @@ def by_step(request: ModelRequest) -> list[ModelEvent]:
 
 
 @asynccontextmanager
-async def process(store: PassingStore | MemoryStore, world: World) -> AsyncGenerator[tuple[MemoryFace, Agent]]:
+async def process(
+    store: PassingStore | MemoryStore, world: World, *, late_s: int = 0
+) -> AsyncGenerator[tuple[MemoryFace, Agent]]:
+    """Open a memory and an agent; `late_s` is after the lease of a process that is gone."""
+    clock = FrozenClock(step_ms=1)
+    clock.advance(late_s * 1000)
     async with elytron.open(store, space="ada", clock=FrozenClock(step_ms=1)) as memory:
         settings = AgentSettings(enabled=True, recall_deadline_s=30)
-        agent = Agent(memory, ScriptedChat(by_step), world.tools(), settings=settings, clock=FrozenClock(step_ms=1))
+        agent = Agent(memory, ScriptedChat(by_step), world.tools(), settings=settings, clock=clock)
         yield memory, agent
         await agent.close()
 
@@ -118,7 +122,7 @@ async def test_a_process_that_ends_at_any_commit_loses_and_doubles_nothing(*, af
         store, world = KeptStore(), World()
         if not await ended_at(store, world, at, after=after):
             break
-        async with process(store, world) as (memory, agent):
+        async with process(store, world, late_s=60) as (memory, agent):
             events = await heard(agent.run("Do it all.", run_id="run"))
             end = events[-1]
             assert isinstance(end, RunEnded), at
@@ -173,17 +177,3 @@ async def test_a_run_that_broke_off_is_cancelled_on_demand_and_the_question_stay
         assert await agent.cancel() is None
         found = await memory.recall("harbour")
         assert [hit.text for hit in found.hits] == ["Tell me of the harbour."]
-
-
-async def test_of_two_processes_with_one_thread_the_later_goes_on_and_the_other_stops() -> None:
-    store = KeptStore()
-    async with elytron.open(store, space="ada") as memory:
-        first = Agent(memory, ScriptedChat(text("First.")))
-        second = Agent(memory, ScriptedChat(text("Second.")))
-        async with aclosing(first.run("Who answers?")) as events:
-            async for event in events:
-                if event.kind == "text_said":
-                    break
-            assert (await heard(second.resume()))[-1].kind == "run_ended"
-            with pytest.raises(Conflict):
-                await heard(events)

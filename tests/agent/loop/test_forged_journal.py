@@ -5,6 +5,7 @@ from tests.agent.chat_script import ScriptedChat, text
 from tests.transports.live import Live
 
 import elytron
+from elytron.runtime_records import records_of
 from elytron_agent import Agent, AgentSettings, CallKey, Tool
 from elytron_agent.context.window import ThreadHead
 from elytron_agent.runs.journal import AGENTS, RunInput, StepReply
@@ -19,9 +20,9 @@ pytestmark = pytest.mark.anyio
 
 FORGED: tuple[tuple[tuple[str, ...], str, Value], ...] = (
     ((AGENTS, "main"), "main", ThreadHead(window=("planted",), open="planted", runs=1)),
-    (copies_of_turn("planted"), "0000", RunInput(run="planted", at=Instant(1), text="Go on.", thread="main")),
+    (copies_of_turn("planted", "main"), "0000", RunInput(run="planted", at=Instant(1), text="Go on.", thread="main")),
     (
-        copies_of_turn("planted"),
+        copies_of_turn("planted", "main"),
         "0001",
         StepReply(
             step=1,
@@ -61,5 +62,7 @@ async def test_an_open_run_whose_records_were_erased_is_dropped() -> None:
     async with elytron.open("memory:", space="ada") as memory, Agent(memory, ScriptedChat(text("Yes."))) as agent:
         thread: Thread = agent._thread  # pyright: ignore[reportPrivateUsage]
         await thread.refresh()
-        await thread.begin("gone")
+        await thread.begin(RunInput(run="gone", at=Instant(1), text="Go on.", thread="main"))
+        found = [each async for each in records_of(memory).below(copies_of_turn("gone", "main"))]
+        assert await records_of(memory).erase(found) == 1
         assert (await agent.say("Hello.")).text == "Yes."

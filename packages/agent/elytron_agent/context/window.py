@@ -38,6 +38,13 @@ class Summary(Value):
     """True if its text was erased with a turn that it may cover."""
 
 
+class ThreadLease(Value):
+    """Hold of one process on a thread. It ends at `until`, if its holder does not renew it."""
+
+    holder: str
+    until: Instant
+
+
 class ThreadHead(Value):
     """State of a thread. Each run is in `window`, or covered by exactly one summary of the chain."""
 
@@ -54,6 +61,8 @@ class ThreadHead(Value):
     runs: int = 0
     """Number of started runs."""
     is_welcomed: bool = False
+    lease: ThreadLease | None = None
+    """Process that runs the thread now."""
     compacted_at: Instant | None = None
 
 

@@ -1,8 +1,8 @@
 """The agent: one long-running thread over a memory, a model and tools."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
 from typing import Final, Self
 
@@ -15,7 +15,7 @@ from elytron_agent.loop.assembly import by_name, run_of, source_of
 from elytron_agent.loop.run import end_of, tell_end
 from elytron_agent.loop.tools.run_tools import done_tool, preference_tool, subagent_tool
 from elytron_agent.loop.tools.subagents import MemoryMode, SubagentShelf
-from elytron_agent.loop.tools.vision import described
+from elytron_agent.loop.tools.vision import described, digests_of
 from elytron_agent.loop.tools.web_search import WebSearch, web_search_tool
 from elytron_agent.runs import limits
 from elytron_agent.runs.approval import Approve, Approver
@@ -31,9 +31,10 @@ from elytron_agent.runs.turn_recall import TurnRecall
 from elytron_agent.strategies.strategy import MemoryStrategy
 from elytron_agent.tool import Tool
 from elytron_core.clock import Clock, SystemClock
-from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
+from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, Overloaded, PermissionRefused
 from elytron_core.ids import Ids, RandomIds
 from elytron_core.policy.admission.own_output import strip_own_output
+from elytron_core.policy.privacy.secrets import scrub
 from elytron_core.ports.chat import ChatModel
 from elytron_core.scope import Scope
 
@@ -84,13 +85,13 @@ class Agent:
         self._ids = ids or RandomIds(self._clock)
         scope = Scope.model_validate(memory.scope.model_dump() | {"agent": name, "conversation": name})
         given = tuple(tools)
-        self._home = journal
-        self._records = journal_of(memory, journal)
-        self.subagents = SubagentShelf(self._records, agent=name)
+        self._home, records = journal, journal_of(memory, journal)
+        self.subagents = SubagentShelf(records, agent=name)
+        own = _own_tools(self.set_preferences, None if purpose else self.subagents, web_search)
         alone = name if memory_mode is MemoryMode.OWN else None
-        self._journal = Journal(memory, self._records, scope, agent=name, by=self._ids.new())
-        self._thread = Thread(self._journal, name)
-        self._lock = asyncio.Lock()
+        self._journal = Journal(memory, records, scope, agent=name, by=self._ids.new())
+        self._thread = Thread(self._journal, name, self._clock, self.settings.lease_seconds)
+        self._lock, self._waiting = asyncio.Lock(), 0
         self._parts = AgentParts(
             memory=memory,
             scope=scope,
@@ -107,7 +108,8 @@ class Agent:
             blocks=(blocks or BlockShelf(memory, agent=alone)) if strategy is None else None,
             archive=Archive(memory, agent=alone),
             strategy=strategy,
-            tools=tuple(by_name([*self._own_tools(purpose, web_search), *given]).values()),
+            tools=tuple(by_name([*own, *given]).values()),
+            host_tools=frozenset(tool.name for tool in given),
             approver=Approver(approve, given),
             clock=self._clock,
             ids=self._ids,
@@ -129,23 +131,33 @@ class Agent:
 
         A run that broke off before goes on first. A `run_id` that was run is not run again: its end is returned.
         Images, as addresses or `data:` URLs, are described, and the description is what is kept. Without `store`,
-        memory keeps no turn of it. Raises InvalidInput, PermissionRefused, Conflict, and what the memory raises.
+        nothing of it is kept, neither in memory nor here, and tools of the agent's own that would keep something are
+        not offered. Raises InvalidInput, PermissionRefused, Overloaded, ThreadBusy while another process runs the
+        thread, IdempotencyConflict for a `run_id` of other words, Conflict, and what the memory raises.
         """
-        self._check(text, images)
-        async with self._lock:
-            async with aclosing(self._settled()) as events:
-                async for event in events:
-                    yield event
-            run = run_id or self._ids.new()
-            found = await self._journal.load(run) if run_id is not None else None
-            if found is not None and found.end is not None:
-                yield end_of(found)
-                return
-            deadline = self._deadline()
-            record = found or RunRecord(input=await self._asked(run, text, images, deadline, is_stored=store))
-            await self._thread.begin(run)
-            yield RunStarted(run=run, thread=self.name, input=record.input.text)
-            async with aclosing(self._running(record, deadline, is_resumed=False)) as events:
+        _check(self.settings, text, images)
+        async with self._queued(), self._thread.renewed():
+            while True:
+                found = await self._known(run_id, text, images, is_stored=store)
+                async with aclosing(self._settled()) as events:
+                    async for event in events:
+                        yield event
+                found = await self._journal.load(found.input.run) if found is not None else None
+                if found is not None and found.end is not None:
+                    yield end_of(found)
+                    return
+                deadline = self._deadline()
+                record = found or RunRecord(input=await self._asked(run_id, text, images, deadline, is_stored=store))
+                try:
+                    await (
+                        self._thread.begin(record.input, is_known=found is not None) if store else self._thread.hold()
+                    )
+                except Conflict:
+                    # Another process was quicker: its run goes first.
+                    continue
+                break
+            yield RunStarted(run=record.input.run, thread=self.name, input=record.input.text)
+            async with aclosing(self._running(record, deadline, is_resumed=found is not None)) as events:
                 async for event in events:
                     yield event
 
@@ -160,30 +172,34 @@ class Agent:
 
     async def resume(self) -> AsyncGenerator[AgentEvent]:
         """Yield what happens while a run that broke off goes on; nothing, if there is none."""
-        async with self._lock, aclosing(self._settled()) as events:
+        async with self._queued(), self._thread.renewed(), aclosing(self._settled()) as events:
             async for event in events:
                 yield event
 
     async def cancel(self) -> RunEnded | None:
         """End the run that broke off, if there is one: nothing more of it is asked or called."""
-        async with self._lock:
-            await self._thread.refresh()
+        async with self._queued(), self._thread.renewed():
+            await self._thread.wait(0)
             if self._thread.head.open is None:
                 return None
-            record = await self._record(self._thread.head.open)
+            await self._thread.hold()
+            record = await self._journal.load(self._thread.head.open)
+            if record is None:
+                await self._thread.drop_open()
+                return None
             run = await run_of(self._parts, record, await self.preferences(), self._deadline(), is_resumed=True)
             return await run.ended(record.end.reason if record.end is not None else StopReason.CANCELLED)
 
     async def head(self) -> ThreadHead:
         """Return the state of the thread."""
-        async with self._lock:
+        async with self._queued():
             await self._thread.refresh()
             return self._thread.head
 
     async def welcome(self) -> tuple[str, ...]:
         """Return the first words to a person whom the agent does not know; nothing, if they were given before."""
-        async with self._lock:
-            await self._thread.refresh()
+        async with self._queued():
+            await self._thread.wait(0)
             blocks = await source_of(self._parts).shown_blocks()
             head = self._thread.head
             if head.is_welcomed or head.runs or not is_first_time(0, blocks):
@@ -205,7 +221,8 @@ class Agent:
 
     async def preview_compaction(self) -> CompactionPlan | None:
         """Return which turns would leave the window if it were compacted now; None, if none may."""
-        async with self._lock:
+        async with self._queued():
+            await self._thread.wait(0)
             await self._thread.settle()
             zone = (await self.preferences()).timezone
             return Compactor(self._parts).plan(0, zone=zone, is_forced=True)
@@ -215,13 +232,15 @@ class Agent:
         planned = planned or await self.preview_compaction()
         if planned is None:
             return None
-        async with self._lock:
+        async with self._queued():
+            await self._thread.wait(0)
             await self._thread.settle()
             return await Compactor(self._parts).carry_out(planned)
 
     async def undo_compaction(self) -> Summary:
         """Bring the turns of the latest summary back into the window, and return it. Raises NotFound."""
-        async with self._lock:
+        async with self._queued():
+            await self._thread.wait(0)
             await self._thread.settle()
             return await self._thread.uncompact()
 
@@ -247,28 +266,29 @@ class Agent:
         await self._parts.recall.close()
         await self._parts.models.close()
 
-    def _own_tools(self, purpose: str, web_search: WebSearch | None) -> list[Tool]:
-        own = [done_tool(), preference_tool(self.set_preferences)]
-        if web_search is not None:
-            own.append(web_search_tool(web_search))
-        if not purpose:
-            own.append(subagent_tool(self.subagents))
-        return own
+    @asynccontextmanager
+    async def _queued(self) -> AsyncGenerator[None]:
+        """Wait for what this process does with the thread. Raises Overloaded if too many wait."""
+        if self._waiting > limits.QUEUED_RUNS:
+            raise Overloaded
+        self._waiting += 1
+        try:
+            async with self._lock:
+                yield
+        finally:
+            self._waiting -= 1
 
-    def _check(self, text: str, images: Sequence[str]) -> None:
-        if not self.settings.enabled:
-            raise PermissionRefused("this agent is not enabled: set `enabled` in its settings")
-        if not text.strip() and not images:
-            raise InvalidInput(field="text", problem="is empty")
-        if len(text) > limits.INPUT_CHARS:
-            raise InvalidInput(field="text", problem=f"has more than {limits.INPUT_CHARS} characters")
-        if len(images) > limits.IMAGES:
-            raise InvalidInput(field="images", problem=f"are more than {limits.IMAGES}")
-        if any(len(url) > limits.IMAGE_URL_CHARS for url in images):
-            raise InvalidInput(field="images", problem=f"have more than {limits.IMAGE_URL_CHARS} characters")
+    async def _known(self, run: str | None, text: str, images: Sequence[str], *, is_stored: bool) -> RunRecord | None:
+        """Return what is stored of a host's run. Raises IdempotencyConflict if other words began it."""
+        found = await self._journal.load(run) if run is not None else None
+        if found is None:
+            return None
+        if not is_stored or not _is_same(found.input, text, images):
+            raise IdempotencyConflict
+        return found
 
     async def _asked(
-        self, run: str, text: str, images: Sequence[str], deadline: Deadline, *, is_stored: bool
+        self, run: str | None, text: str, images: Sequence[str], deadline: Deadline, *, is_stored: bool
     ) -> RunInput:
         if images:
             seen = await described(self._parts.models.vision, images, text, deadline=deadline)
@@ -276,21 +296,21 @@ class Agent:
         text = strip_own_output(text).text
         if not text:
             raise InvalidInput(field="text", problem="holds nothing but what memory showed")
-        asked = RunInput(run=run, at=self._clock.now(), text=text, thread=self.name, is_stored=is_stored)
-        await self._journal.begin(asked)
-        return asked
+        return RunInput(
+            run=run or self._ids.new(),
+            at=self._clock.now(),
+            text=text,
+            thread=self.name,
+            images=digests_of(images),
+            is_stored=is_stored,
+        )
 
     async def _settled(self) -> AsyncGenerator[AgentEvent]:
-        """Settle the thread, and go on with the run that broke off, if there is one."""
-        await self._thread.settle()
-        run = self._thread.head.open
-        if run is None:
-            return
-        record = await self._journal.load(run)
+        """Wait for the thread, settle it, and go on with the run that broke off, if there is one."""
+        record = await self._taken()
         if record is None:
-            await self._thread.drop_open()
             return
-        yield RunStarted(run=run, thread=self.name, is_resumed=True, input=record.input.text)
+        yield RunStarted(run=record.input.run, thread=self.name, is_resumed=True, input=record.input.text)
         if record.end is not None:
             # All was committed, but perhaps without the call to the strategy, and the thread not freed.
             await tell_end(self._parts.strategy, record)
@@ -301,6 +321,23 @@ class Agent:
             async for event in events:
                 yield event
 
+    async def _taken(self) -> RunRecord | None:
+        """Return the run that broke off, which this process goes on with; None if there is none. Raises ThreadBusy."""
+        while True:
+            await self._thread.wait(self.settings.wait_seconds)
+            try:
+                await self._thread.settle()
+                run = self._thread.head.open
+                if run is None:
+                    return None
+                record = await self._journal.load(run)
+                if record is not None:
+                    await self._thread.hold()
+                    return record
+                await self._thread.drop_open()
+            except Conflict:
+                continue
+
     async def _running(self, record: RunRecord, deadline: Deadline, *, is_resumed: bool) -> AsyncGenerator[AgentEvent]:
         run = await run_of(self._parts, record, await self.preferences(), deadline, is_resumed=is_resumed)
         async with aclosing(run.events()) as events:
@@ -310,8 +347,32 @@ class Agent:
     def _deadline(self) -> Deadline:
         return Deadline(self._clock, self.settings.budget.seconds)
 
-    async def _record(self, run: str) -> RunRecord:
-        record = await self._journal.load(run)
-        if record is None:
-            raise NotFound(what="run", name=run)
-        return record
+
+def _own_tools(
+    set_preferences: Callable[[str | None, str | None], Awaitable[Preferences]],
+    subagents: SubagentShelf | None,
+    web_search: WebSearch | None,
+) -> list[Tool]:
+    own = [done_tool(), preference_tool(set_preferences)]
+    own += [web_search_tool(web_search)] if web_search is not None else []
+    return own + ([subagent_tool(subagents)] if subagents is not None else [])
+
+
+def _check(settings: AgentSettings, text: str, images: Sequence[str]) -> None:
+    if not settings.enabled:
+        raise PermissionRefused("this agent is not enabled: set `enabled` in its settings")
+    if not text.strip() and not images:
+        raise InvalidInput(field="text", problem="is empty")
+    if len(text) > limits.INPUT_CHARS:
+        raise InvalidInput(field="text", problem=f"has more than {limits.INPUT_CHARS} characters")
+    if len(images) > limits.IMAGES:
+        raise InvalidInput(field="images", problem=f"are more than {limits.IMAGES}")
+    if any(len(url) > limits.IMAGE_URL_CHARS for url in images):
+        raise InvalidInput(field="images", problem=f"have more than {limits.IMAGE_URL_CHARS} characters")
+
+
+def _is_same(known: RunInput, text: str, images: Sequence[str]) -> bool:
+    """Return whether a run was begun by this text and these images; its own text has what was seen in them."""
+    own = scrub(strip_own_output(text).text).text
+    is_same = known.text.startswith(f"{own}\n[image" if own else "[image") if images else known.text == own
+    return is_same and known.images == digests_of(images)

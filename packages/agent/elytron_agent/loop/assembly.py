@@ -7,6 +7,7 @@ from typing import Final
 
 from elytron_agent.blocks.toolset import BlockTools
 from elytron_agent.loop.run import Run
+from elytron_agent.loop.tool_call import DONE
 from elytron_agent.runs.deadline import Deadline, WorkCancelled, finished
 from elytron_agent.runs.journal import GivenMemory, RunRecord
 from elytron_agent.runs.parts import AgentParts
@@ -35,6 +36,10 @@ async def run_of(
     """Return the run of a record, ready to go on."""
     before = await _before(parts, record, deadline)
     tools = [*parts.tools, *await _block_tools(parts), *before.tools] if parts.settings.uses_tools else []
+    if not record.input.is_stored:
+        # The agent's own tools would keep what is said; what a host's tools do is the host's.
+        kept = {DONE, *parts.host_tools}
+        tools = [tool for tool in tools if tool.read_only or tool.name in kept]
     return Run(
         parts,
         record=record,
@@ -64,6 +69,8 @@ async def _before(parts: AgentParts, record: RunRecord, deadline: Deadline) -> R
     except (ElytronError, OSError, WorkCancelled) as error:
         logger.warning("a strategy gives nothing: the run goes on without (%s)", type(error).__name__)
         given = RunMemory()
+    if not record.input.is_stored:
+        return given
     kept = await parts.journal.given(thread, record.input.run)
     if kept is not None:
         return replace(given, system=kept.system, standing=kept.standing)

@@ -17,7 +17,7 @@ from elytron_core.model import Value
 from elytron_core.planes.knowledge.records import COPIES_OF_BLOCKS, copies_of_conversation, copies_of_turn
 from elytron_core.scope import Scope
 
-(_RUNS,) = copies_of_turn("")
+_RUNS = copies_of_turn("", "")[0]
 
 
 class AgentRemoval(Value):
@@ -84,12 +84,8 @@ class _Removal:
 
     async def runs_of(self, agents: frozenset[str]) -> list[tuple[str, ...]]:
         """Return the namespaces of the runs of these agents."""
-        runs = {each.namespace[:1] async for each in self.records.below() if each.namespace[0].startswith(_RUNS)}
-        return [run for run in sorted(runs) if await self._thread_of(run) in agents]
-
-    async def _thread_of(self, run: tuple[str, ...]) -> str | None:
-        record = await self._journal.load(run[0].removeprefix(_RUNS))
-        return record.input.thread if record is not None else None
+        runs = {each.namespace async for each in self.records.below() if each.namespace[0].startswith(_RUNS)}
+        return [run for run in sorted(runs) if run[-1] in agents]
 
     async def blocks_of(self, agent: str) -> AsyncIterator[str]:
         """Yield the ids of an agent's own blocks."""

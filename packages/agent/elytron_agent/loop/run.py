@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from elytron_agent.context import limits as context_limits
 from elytron_agent.context.compaction import CompactionPlan
@@ -46,6 +46,34 @@ EMPTY = "Your reply was empty. Answer the user, or call a tool."
 NO_CALLS_LEFT = "This run may call no more tools. Answer with what is known."
 
 
+class RunDocuments(Protocol):
+    """Documents of one run, each stored before what follows from it is done."""
+
+    async def reply(self, run: str, reply: StepReply, /) -> None: ...
+
+    async def approve(self, run: str, approval: CallApproval, /) -> None: ...
+
+    async def result(self, run: str, result: CallResult, /) -> None: ...
+
+    async def end(self, run: str, end: RunEnd, /) -> None: ...
+
+
+class NoDocuments:
+    """Documents of a run of which nothing is kept: they are not stored at all."""
+
+    async def reply(self, run: str, reply: StepReply, /) -> None:
+        pass
+
+    async def approve(self, run: str, approval: CallApproval, /) -> None:
+        pass
+
+    async def result(self, run: str, result: CallResult, /) -> None:
+        pass
+
+    async def end(self, run: str, end: RunEnd, /) -> None:
+        pass
+
+
 @dataclass(slots=True)
 class Run:
     """A run that goes on from its documents."""
@@ -61,12 +89,14 @@ class Run:
     may_have_called: bool
     """True if the process that began the run may have ended in the middle of a call."""
     model: ModelStep = field(init=False)
+    documents: RunDocuments = field(init=False)
     end: RunEnd | None = None
     _context: TurnContext | None = None
     _dropped: int = 0
     _shortened: int = 0
 
     def __post_init__(self) -> None:
+        self.documents = self.agent.journal if self.record.input.is_stored else NoDocuments()
         self.model = ModelStep(self.agent, self.deadline)
 
     async def events(self) -> AsyncGenerator[AgentEvent]:
@@ -107,10 +137,10 @@ class Run:
         known = self.record.end.at if self.record.end is not None else None
         at = known if known is not None else self.agent.clock.now()
         self.end = RunEnd(reason=reason, problem=problem, turn=turn, memories=memories, usage=self.record.usage, at=at)
-        await self.agent.journal.end(self.record.input.run, self.end)
+        await self.documents.end(self.record.input.run, self.end)
         self.record = self.record.model_copy(update={"end": self.end})
         await tell_end(self.agent.strategy, self.record)
-        await self.agent.thread.end(self.record.turn)
+        await self.agent.thread.end(self.record.turn if self.record.input.is_stored else None)
         return end_of(self.record)
 
     async def _ask(self) -> AsyncGenerator[AgentEvent]:
@@ -170,7 +200,7 @@ class Run:
             asks_first=self.agent.approver.asks,
             correction=EMPTY if is_empty else "",
         )
-        await self.agent.journal.reply(self.record.input.run, reply)
+        await self.documents.reply(self.record.input.run, reply)
         self.record = self.record.model_copy(update={"replies": (*self.record.replies, reply)})
         self._dropped = self._shortened = 0
         # Calls of this reply are begun here, if they are.
@@ -230,12 +260,12 @@ class Run:
         if not answer.is_granted:
             return tool_call.denied(call, answer.reason, step=step, place=place)
         approval = CallApproval(step=step, place=place)
-        await self.agent.journal.approve(run, approval)
+        await self.documents.approve(run, approval)
         self.record = self.record.model_copy(update={"approvals": (*self.record.approvals, approval)})
         return None
 
     async def _answered(self, result: CallResult) -> ToolAnswered:
-        await self.agent.journal.result(self.record.input.run, result)
+        await self.documents.result(self.record.input.run, result)
         self.record = self.record.model_copy(update={"results": (*self.record.results, result)})
         return ToolAnswered(
             step=result.step,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from elytron.api import MemoryFace
-from elytron.runtime_records import RuntimeRecords, records_of
+from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
 from elytron_agent.context.guard import fenced_outside, guarded
 from elytron_agent.context.reference import Stable
 from elytron_agent.context.request import said
@@ -30,6 +30,7 @@ from elytron_core.ports.chat import FinishReason, Message, Opaque, Reply, Role, 
 from elytron_core.scope import Scope
 
 AGENTS = "elytron:agent"
+_WHAT: Final = "the thread, with which another process went on,"
 _LABEL = "a document of an agent's run"
 _INPUT, _END, _GIVEN = "0000", "end", "given"
 _APPROVED: Final = ".approved"
@@ -45,8 +46,10 @@ class RunInput(Value):
     at: Instant
     text: str
     thread: str
+    images: tuple[str, ...] = ()
+    """Digests of the images that the text describes."""
     is_stored: bool = True
-    """True if memory keeps the turn as evidence."""
+    """False for a run of which nothing is kept, neither as evidence nor here."""
     by: str = ""
 
 
@@ -204,7 +207,7 @@ class Journal:
         """True if the journal is in another store than the memory, whose erasures then take no copies along."""
         self._scope = scope
         self._agent = agent
-        self._by = by
+        self.by = by
 
     async def head(self, thread: str, /) -> tuple[ThreadHead, int]:
         """Return the state of the thread, and its version; a new one and 0 if there is none."""
@@ -261,35 +264,55 @@ class Journal:
         """Store what the person set."""
         await self._put((AGENTS, self._agent, "settings"), "preferences", preferences, expected=None)
 
-    async def begin(self, asked: RunInput, /) -> None:
-        """Store what a run is asked; nothing was done for it before. Raises Conflict if another process has the run."""
-        await self._put(copies_of_turn(asked.run), _INPUT, asked.model_copy(update={"by": self._by}))
+    async def begin(self, asked: RunInput, head: ThreadHead, version: int, /) -> int:
+        """Store what a run is asked, and the thread with the run open, in one commit; return the thread's version.
+
+        Nothing was done for the run before. Raises Conflict if another process has the run or the thread.
+        """
+        names = (copies_of_turn(asked.run, self._agent), _INPUT), ((AGENTS, self._agent), asked.thread)
+        values = asked.model_copy(update={"by": self.by}), head
+        drafts = [
+            RecordDraft(*name, _document(value), text=_LABEL, expected_version=expected)
+            for name, value, expected in zip(names, values, (0, version), strict=True)
+        ]
+        try:
+            _, stored = await self._records.put_all(drafts)
+        except PreconditionFailed:
+            # Both are there if the answer to this process's own write was lost.
+            found = [await self._records.get(*name) for name in names]
+            if [each.value if each is not None else None for each in found] != [draft.value for draft in drafts]:
+                raise Conflict(what=_WHAT, expected=version, found=found[1].version if found[1] else 0) from None
+            stored = found[1]
+        assert stored is not None
+        return stored.version
 
     async def reply(self, run: str, reply: StepReply, /) -> None:
         """Store a reply; its calls may be made after this. Raises Conflict if another process has the run."""
         key = f"{reply.step:0{limits.STEP_DIGITS}}"
-        await self._put(copies_of_turn(run), key, reply.model_copy(update={"by": self._by}))
+        await self._put(copies_of_turn(run, self._agent), key, reply.model_copy(update={"by": self.by}))
 
     async def approve(self, run: str, approval: CallApproval, /) -> None:
         """Store a yes to a call. Raises Conflict if another process has the run."""
         key = f"{approval.step:0{limits.STEP_DIGITS}}.{approval.place:0{limits.STEP_DIGITS}}{_APPROVED}"
-        await self._put(copies_of_turn(run), key, approval.model_copy(update={"by": self._by}))
+        await self._put(copies_of_turn(run, self._agent), key, approval.model_copy(update={"by": self.by}))
 
     async def result(self, run: str, result: CallResult, /) -> None:
         """Store what a call came to. Raises Conflict if another process has the run."""
         key = f"{result.step:0{limits.STEP_DIGITS}}.{result.place:0{limits.STEP_DIGITS}}"
-        await self._put(copies_of_turn(run), key, result.model_copy(update={"by": self._by}))
+        await self._put(copies_of_turn(run, self._agent), key, result.model_copy(update={"by": self.by}))
 
     async def end(self, run: str, end: RunEnd, /) -> None:
         """Store how a run ended; the first end stays."""
         try:
-            await self._put(copies_of_turn(run), _END, end)
+            await self._put(copies_of_turn(run, self._agent), _END, end)
         except Conflict:
             return
 
     async def load(self, run: str, /) -> RunRecord | None:
         """Return all that is stored of a run, None if there is nothing."""
-        found: dict[str, Any] = {each.key: each.value async for each in self._records.below(copies_of_turn(run))}
+        found: dict[str, Any] = {
+            each.key: each.value async for each in self._records.below(copies_of_turn(run, self._agent))
+        }
         asked, end = found.pop(_INPUT, None), found.pop(_END, None)
         if asked is None:
             return None
@@ -320,7 +343,7 @@ class Journal:
 
     async def erase_copies(self, thread: str, runs: Iterable[str], /, *, with_summaries: bool) -> None:
         """Remove what is stored of runs, and of blocks, as an erasure in a memory does that holds the journal too."""
-        below = [copies_of_turn(run) for run in runs]
+        below = [copies_of_turn(run, self._agent) for run in runs]
         if not below:
             return
         below += [COPIES_OF_BLOCKS, *([copies_of_conversation(thread)] if with_summaries else [])]
@@ -335,7 +358,7 @@ class Journal:
 
     async def _put(self, namespace: tuple[str, ...], key: str, value: Value, *, expected: int | None = 0) -> int:
         """Store a document and return its version. Raises Conflict if it is not the one that was expected."""
-        told = of_others(value.model_dump(mode="json", exclude_none=True))
+        told = _document(value)
         try:
             stored = await self._records.put(namespace, key, told, text=_LABEL, expected_version=expected)
         except PreconditionFailed:
@@ -345,9 +368,12 @@ class Journal:
                 raise NotFound(what="document of an agent", name=key) from None
             if canonical.canonical_bytes(there.value) == canonical.canonical_bytes(told):
                 return there.version
-            what = "the thread, with which another process went on,"
-            raise Conflict(what=what, expected=expected or 0, found=there.version) from None
+            raise Conflict(what=_WHAT, expected=expected or 0, found=there.version) from None
         return stored.version
+
+
+def _document(value: Value) -> Any:
+    return of_others(value.model_dump(mode="json", exclude_none=True))
 
 
 def journal_of(memory: MemoryFace, journal: MemoryFace | None, /) -> RuntimeRecords:

@@ -34,3 +34,12 @@ SUBAGENT_NAME_CHARS, SUBAGENT_PURPOSE_CHARS = 80, 2_000
 EPOCH_DIGITS, STEP_DIGITS = 6, 4
 COUNT_DEADLINE_S = 2.0
 """So long a run waits for a model's own count of tokens before it compacts by an estimate."""
+LEASE_SECONDS = 20.0
+"""So long a process holds a thread after it last renewed that; a dead one's run is then gone on with."""
+LEASE_RENEWALS = 3
+"""Number of renewals in the time of a lease."""
+THREAD_WAIT_SECONDS = 25.0
+"""So long a run waits for a thread that another process runs: longer than a dead one holds it."""
+THREAD_LOOK_S = 0.2
+QUEUED_RUNS = 8
+"""Runs that may wait for one agent's thread in one process."""

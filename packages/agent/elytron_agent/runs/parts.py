@@ -70,6 +70,7 @@ class AgentParts:
     archive: Archive
     strategy: MemoryStrategy | None
     tools: tuple[Tool, ...]
+    host_tools: frozenset[str]
     approver: Approver
     clock: Clock
     ids: Ids

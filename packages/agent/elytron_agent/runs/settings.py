@@ -46,6 +46,10 @@ class AgentSettings(Request):
     compacts: bool = True
     """True if old turns become summaries."""
     recall_deadline_s: Annotated[float, Field(ge=0)] = context_limits.RECALL_DEADLINE_S
+    lease_seconds: Annotated[float, Field(gt=0, le=3_600)] = limits.LEASE_SECONDS
+    """So long a process holds its thread without a sign of life."""
+    wait_seconds: Annotated[float, Field(ge=0, le=3_600)] = limits.THREAD_WAIT_SECONDS
+    """So long a run waits for a thread that another process runs; then it is ThreadBusy."""
     budget: RunBudget = RunBudget()
 
 

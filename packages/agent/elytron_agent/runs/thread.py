@@ -1,12 +1,16 @@
 """A thread of an agent: its head, its window and its stable part, as they are stored and as they change."""
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from elytron_agent.context.reference import Stable
-from elytron_agent.context.window import Summary, ThreadHead, WindowTurn, compacted, uncompacted
-from elytron_agent.runs.journal import Journal
-from elytron_core.errors import ElytronError, NotFound, StillRunning
+from elytron_agent.context.window import Summary, ThreadHead, ThreadLease, WindowTurn, compacted, uncompacted
+from elytron_agent.runs import limits
+from elytron_agent.runs.journal import Journal, RunInput
+from elytron_core.clock import Clock, Instant
+from elytron_core.errors import ElytronError, NotFound, ThreadBusy
 
 
 @dataclass(slots=True)
@@ -15,11 +19,16 @@ class Thread:
 
     journal: Journal
     name: str
+    clock: Clock
+    lease_s: float = limits.LEASE_SECONDS
+    is_mine: bool = False
+    """True while this process has the thread."""
     head: ThreadHead = field(default_factory=ThreadHead)
     version: int = -1
     turns: dict[str, WindowTurn] = field(default_factory=dict[str, WindowTurn])
     summary: Summary | None = None
     stable: Stable | None = None
+    _storing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def refresh(self) -> None:
         """Read the head, and what it names and is not held yet."""
@@ -51,25 +60,93 @@ class Thread:
         if window != self.head.window:
             await self.store(self.head.model_copy(update={"window": window}))
 
+    async def wait(self, wait_s: float, /) -> None:
+        """Read the thread once no other process runs it. Raises ThreadBusy if that takes longer."""
+        until = self.clock.now() + wait_s * 1000
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + wait_s
+        while True:
+            await self.refresh()
+            lease = self.head.lease
+            if lease is None or lease.holder == self.journal.by or lease.until <= self.clock.now():
+                return
+            if self.clock.now() >= until or loop.time() >= until_s:
+                raise ThreadBusy(thread=self.name)
+            await asyncio.sleep(min(limits.THREAD_LOOK_S, wait_s))
+
     async def store(self, head: ThreadHead, /) -> None:
-        """Store `head` in the place of the one that is held. Raises Conflict."""
-        self.version = await self.journal.put_head(self.name, head, self.version)
-        if head.epoch != self.head.epoch:
-            self.stable = None
-        self.head = head
-        self.turns = {run: turn for run, turn in self.turns.items() if run in head.window}
+        """Store `head` in the place of the one that is held, with this process's lease. Raises Conflict."""
+        async with self._storing:
+            head = self._leased(head, is_mine=self.is_mine)
+            self._take(head, await self.journal.put_head(self.name, head, self.version))
 
-    async def begin(self, run: str, /) -> None:
-        """Have `run` be the open one, at the end of the window. Raises StillRunning if another run is open."""
-        if self.head.open is not None:
-            raise StillRunning
-        window = (*self.head.window, run)
-        await self.store(self.head.model_copy(update={"window": window, "open": run, "runs": self.head.runs + 1}))
+    async def begin(self, asked: RunInput, /, *, is_known: bool = False) -> None:
+        """Store what a run is asked and have it be the open one, at the end of the window. Raises Conflict."""
+        assert self.head.open is None
+        update = {"window": (*self.head.window, asked.run), "open": asked.run, "runs": self.head.runs + 1}
+        head = self.head.model_copy(update=update)
+        if is_known:
+            await self.hold(head)
+            return
+        async with self._storing:
+            head = self._leased(head, is_mine=True)
+            self._take(head, await self.journal.begin(asked, head, self.version))
+            self.is_mine = True
 
-    async def end(self, turn: WindowTurn, /) -> None:
-        """Have the open run be over."""
+    async def hold(self, head: ThreadHead | None = None, /) -> None:
+        """Have this process run the thread. Raises Conflict."""
+        async with self._storing:
+            head = self._leased(head or self.head, is_mine=True)
+            self._take(head, await self.journal.put_head(self.name, head, self.version))
+            self.is_mine = True
+
+    @asynccontextmanager
+    async def renewed(self) -> AsyncGenerator[None]:
+        """Renew the lease meanwhile; at the end the thread is free, also if a run broke off."""
+        over = asyncio.Event()
+        renewal = asyncio.ensure_future(self._renew(over))
+        try:
+            yield
+        finally:
+            # Not cancelled: a commit that is under way would leave an unknown version.
+            over.set()
+            await asyncio.wait({renewal})
+            if self.is_mine:
+                self.is_mine = False
+                # If that fails, the lease ends by itself.
+                with suppress(ElytronError):
+                    await self.store(self.head)
+
+    async def end(self, turn: WindowTurn | None, /) -> None:
+        """Have the open run be over, and the thread free; a run of which nothing is kept has no turn."""
+        self.is_mine = False
+        if turn is None:
+            await self.store(self.head)
+            return
         await self.store(self.head.model_copy(update={"open": None}))
         self.turns[turn.run] = turn
+
+    async def _renew(self, over: asyncio.Event) -> None:
+        while not over.is_set():
+            try:
+                async with asyncio.timeout(self.lease_s / limits.LEASE_RENEWALS):
+                    await over.wait()
+            except TimeoutError:
+                # A process that lost the thread finds out with the next document that it stores.
+                if self.is_mine:
+                    with suppress(ElytronError):
+                        await self.store(self.head)
+
+    def _leased(self, head: ThreadHead, *, is_mine: bool) -> ThreadHead:
+        until = Instant(self.clock.now() + round(self.lease_s * 1000))
+        lease = ThreadLease(holder=self.journal.by, until=until) if is_mine else None
+        return head.model_copy(update={"lease": lease})
+
+    def _take(self, head: ThreadHead, version: int) -> None:
+        if head.epoch != self.head.epoch:
+            self.stable = None
+        self.head, self.version = head, version
+        self.turns = {run: turn for run, turn in self.turns.items() if run in head.window}
 
     async def drop_open(self) -> None:
         """Have no run be open: what was stored of the open one was erased."""

@@ -12,6 +12,7 @@
     │   ├── SpaceInUse            space_in_use               a full restore takes an empty space, and this one is not
     │   ├── SpaceIncomplete       space_incomplete           it is being filled, or that was broken off (retryable)
     │   ├── StillRunning          still_running              the first call under this key is not done yet (retryable)
+    │   ├── ThreadBusy            thread_busy                another process runs this agent's thread (retryable)
     │   └── TurnConflict          turn_conflict              same turn id, other content
     ├── PreconditionFailed        precondition_failed        a thing is not of the version that its change demands
     ├── LimitExceeded             limit_exceeded

@@ -15,6 +15,7 @@ from elytron_core.errors.calls import SpaceIncomplete as SpaceIncomplete
 from elytron_core.errors.calls import SpaceInUse as SpaceInUse
 from elytron_core.errors.calls import StillRunning as StillRunning
 from elytron_core.errors.calls import StoreUrlInvalid as StoreUrlInvalid
+from elytron_core.errors.calls import ThreadBusy as ThreadBusy
 from elytron_core.errors.calls import TurnConflict as TurnConflict
 from elytron_core.errors.calls import Unauthorized as Unauthorized
 from elytron_core.errors.calls import UnreadableFile as UnreadableFile

@@ -108,6 +108,17 @@ class StillRunning(Conflict):
         ElytronError.__init__(self, "the first call under this idempotency key still runs: ask again with the same key")
 
 
+class ThreadBusy(Conflict):
+    key = "thread_busy"
+    told = ("thread",)
+
+    def __init__(self, *, thread: str) -> None:
+        ElytronError.__init__(
+            self, f"another process runs the thread {thread!r} now: wait for its answer, and try again"
+        )
+        self.thread = thread
+
+
 class TurnConflict(Conflict):
     key = "turn_conflict"
     retryable = False

@@ -35,7 +35,9 @@ async def copies_of(
         if isinstance(memory, TurnMemory):
             prefixes.add(record.namespace_key(copies_of_conversation(memory.turn.conversation)))
             if memory.turn.host_id is not None:
-                prefixes.add(_below(record, copies_of_turn(memory.turn.host_id)))
+                namespace = copies_of_turn(memory.turn.host_id, memory.turn.conversation)
+                # Earlier builds named a run by its id alone.
+                prefixes |= {record.namespace_key(namespace), record.namespace_key(namespace[:1])}
     # Builds before the runtime had a collection of its own stored copies in the host's.
     found = [
         document

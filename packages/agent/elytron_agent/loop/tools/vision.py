@@ -6,6 +6,7 @@ from typing import Final
 from elytron_agent.context.guard import clipped
 from elytron_agent.runs import limits
 from elytron_agent.runs.deadline import Deadline, WorkCancelled, finished
+from elytron_core.canonical import digest
 from elytron_core.errors import ModelError
 from elytron_core.ports.chat import (
     ChatModel,
@@ -32,6 +33,11 @@ async def described(model: ChatModel, images: Sequence[str], text: str, /, *, de
         seen = " ".join((await _description(model, url, text, deadline)).split())
         told.append(f"[{label}: {clipped(seen, limits.DESCRIPTION_CHARS)}]")
     return "\n".join(told)
+
+
+def digests_of(images: Sequence[str], /) -> tuple[str, ...]:
+    """Return a digest of each image, by which a repeated request is known."""
+    return tuple(digest(url.encode())[:16] for url in images)
 
 
 async def _description(model: ChatModel, url: str, text: str, deadline: Deadline) -> str:

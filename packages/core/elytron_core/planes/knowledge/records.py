@@ -27,9 +27,12 @@ def is_reserved(namespace: tuple[str, ...], /) -> bool:
     return bool(namespace) and namespace[0].casefold().startswith(RESERVED_NAMESPACES)
 
 
-def copies_of_turn(host_id: str, /) -> tuple[str, ...]:
-    """Return the namespace below which records repeat the turn of this host id: they are erased with any part of it."""
-    return (f"elytron:run:{host_id}",)
+def copies_of_turn(host_id: str, conversation: str, /) -> tuple[str, str]:
+    """Return the namespace of records that repeat a conversation's turn of this host id: each erasure of it takes them.
+
+    The same id in another conversation is another turn.
+    """
+    return f"elytron:run:{host_id}", conversation
 
 
 def copies_of_conversation(conversation: str, /) -> tuple[str, ...]:
@@ -39,9 +42,8 @@ def copies_of_conversation(conversation: str, /) -> tuple[str, ...]:
 
 def is_copy(namespace: tuple[str, ...], /) -> bool:
     """Return True if the runtime's records of this namespace repeat what is stored elsewhere."""
-    (turn,) = copies_of_turn("")
     first = namespace[0]
-    return first.startswith(turn) or first in {*COPIES_OF_BLOCKS, *copies_of_conversation("")[:1]}
+    return first.startswith(copies_of_turn("", "")[0]) or first in {*COPIES_OF_BLOCKS, *copies_of_conversation("")[:1]}
 
 
 def _bounded(value: JsonValue) -> JsonValue:
