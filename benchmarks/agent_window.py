@@ -1,10 +1,12 @@
 """Whether what a long talk said is recalled after it left the agent's window as it was before.
 
-    python -m benchmarks.agent_window [--turns N] [--window TOKENS]
+    python -m benchmarks.agent_window [--turns N] [--window TOKENS] [--calls N]
 
 An agent of a scripted model has `--turns` turns (500) through a window of `--window` tokens (32,000). Each turn tells
 of a boat and its pier. Each is asked for right after it was told, and again at the end, of a memory in this process and
-of a SQLite file. Exits 1 if the evidence of a turn was the first that was found before, and is not after.
+of a SQLite file. Then one turn makes `--calls` calls (99) of 5,000 characters in a window of 20,000 tokens: the largest
+request and the bytes of the store are printed. Exits 1 if the evidence of a turn was the first that was found before
+and is not after, if a request is beyond the window, or if the store has more than three times the results' text.
 """
 
 import argparse
@@ -16,11 +18,13 @@ from pathlib import Path
 
 import elytron
 from elytron.api import MemoryFace
-from elytron_agent import Agent, AgentSettings, Compacted
+from elytron_agent import Agent, AgentSettings, CallKey, Compacted, RunBudget, Tool
+from elytron_agent.context.tokens import bytes_of
 from elytron_core.contracts.knowledge.recall import Plane
-from elytron_core.ports.chat import Finished, FinishReason, ModelEvent, ModelInfo, ModelRequest, TextDelta
+from elytron_core.ports.chat import Finished, FinishReason, ModelEvent, ModelInfo, ModelRequest, TextDelta, ToolCall
 
 ANSWER = "I made a note of the boat and of the pier, and will tell you as soon as somebody asks me about either. " * 6
+PAGE_CHARS, TURN_WINDOW = 5_000, 20_000
 PIERS = ("north", "south", "east", "west", "old", "new", "stone", "iron")
 
 
@@ -32,6 +36,41 @@ class Scripted:
     async def stream(self, request: ModelRequest, /) -> AsyncGenerator[ModelEvent]:  # noqa: ARG002  (the port's signature)
         yield TextDelta(text=ANSWER)
         yield Finished(reason=FinishReason.STOP)
+
+
+class Reader:
+    """A model that reads a page at each step, and notes the largest request."""
+
+    info = ModelInfo(name="reader")
+
+    def __init__(self, calls: int) -> None:
+        self._calls = calls
+        self.largest_chars = 0
+
+    async def stream(self, request: ModelRequest, /) -> AsyncGenerator[ModelEvent]:
+        self.largest_chars = max(self.largest_chars, bytes_of(request.messages, request.tools))
+        if self._calls == 0:
+            yield TextDelta(text="Read.")
+            yield Finished(reason=FinishReason.STOP)
+            return
+        self._calls -= 1
+        yield ToolCall(id="c", name="fetch", arguments="{}")
+        yield Finished(reason=FinishReason.TOOLS)
+
+
+async def _page(_: object, key: CallKey, /) -> str:
+    return f"Page {key.step}. {ANSWER * 50}"[:PAGE_CHARS]
+
+
+async def read(folder: Path, calls: int) -> tuple[int, int]:
+    """Return the bytes of the largest request of one turn of many calls, and those of its store."""
+    model = Reader(calls)
+    budget = RunBudget(steps=100, calls=calls, tokens=None)
+    settings = AgentSettings(enabled=True, max_context_tokens=TURN_WINDOW, budget=budget)
+    async with elytron.open(str(folder / "turn.db"), space="ada") as memory:
+        tool = Tool("fetch", "Fetch a page.", {"type": "object"}, _page, read_only=True)
+        await Agent(memory, model, (tool,), settings=settings).say("Read all pages.")
+    return model.largest_chars, sum(path.stat().st_size for path in folder.iterdir() if path.name.startswith("turn.db"))
 
 
 async def talk(memory: MemoryFace, turns: int, window: int) -> tuple[int, int, int]:
@@ -55,6 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="recall of what left an agent's window")
     parser.add_argument("--turns", type=int, default=500)
     parser.add_argument("--window", type=int, default=32_000)
+    parser.add_argument("--calls", type=int, default=99)
     options = parser.parse_args(argv)
     lost = 0
     with tempfile.TemporaryDirectory(prefix="elytron-window-") as folder:
@@ -64,7 +104,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             name = "memory" if store == "memory:" else "sqlite"
             found = f"evidence found first: {before} before, {after} after"
             print(f"{name}: {options.turns} turns, {compactions} compactions, {found}")
-    return 1 if lost else 0
+        chars, size = asyncio.run(read(Path(folder), options.calls))
+    ratio = size / (options.calls * PAGE_CHARS)
+    print(f"one turn of {options.calls} calls of {PAGE_CHARS:,} characters in a window of {TURN_WINDOW:,} tokens:")
+    print(
+        f"largest request {chars:,} bytes ({chars // 4:,} tokens); store {size:,} bytes, {ratio:.2f} times the results"
+    )
+    return 1 if lost or chars > 4 * TURN_WINDOW or ratio > 3 else 0
 
 
 async def _run(store: str, turns: int, window: int) -> tuple[int, int, int]:

@@ -23,6 +23,14 @@ MESSAGE_TOKENS = 8
 """Tokens of a message beside its text."""
 OLD_RESULT_CHARS = 2_000
 """The longest result of a tool that is shown after its run."""
+OLD_RESULTS_CHARS = 8_000
+"""So much of all results of one run is shown after it; the latest come first."""
+RESULT_PAGE_CHARS = 4_000
+RESULT_PASSAGES, RESULT_PASSAGE_CHARS = 5, 600
+RESULTS_LISTED = 100
+"""Results that are listed, and how much of those put away is read at once."""
+CROWDING_SHARE = 0.25
+"""Earlier turns that fill this share of the window are summed up if a running turn's results had to go."""
 RECALL_DEADLINE_S = 0.05
 RECALL_LIMIT = 8
 RECALLED_CHARS = 1_200

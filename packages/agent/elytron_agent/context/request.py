@@ -1,6 +1,6 @@
 """The messages of a request, in the order that keeps a provider's cache: the most constant part first."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from elytron_agent.context import limits
 from elytron_agent.context.guard import clipped
@@ -52,7 +52,8 @@ def turn_messages(
 ) -> tuple[Message, ...]:
     """Return a turn as messages, the time where the user is before the words; results of more than that are clipped."""
     first = said(Role.USER, f"[{local(turn.at, zone)}]\n{turn.input}")
-    return (first, *_whole(turn.items, result_chars))
+    items = turn.items if result_chars is None else _clipped(turn.items, result_chars)
+    return (first, *_whole(items))
 
 
 def said(role: Role, text: str, /) -> InputMessage:
@@ -70,14 +71,29 @@ def calls_of(reply: Reply, /) -> tuple[ToolCall, ...]:
     return tuple(item for item in reply.items if isinstance(item, ToolCall))
 
 
-def _whole(items: Iterable[Message], most: int | None) -> Iterator[Message]:
+def _clipped(items: Sequence[Message], most: int) -> list[Message]:
+    """Return the items with clipped results, and a line in the place of each that a turn has no room for."""
+    room = limits.OLD_RESULTS_CHARS
+    found: list[Message] = []
+    for item in reversed(items):
+        if not isinstance(item, ToolResult):
+            found.append(item)
+            continue
+        text = clipped(item.text, most)
+        room -= len(text)
+        line = f"[`{item.tool}`: {len(item.text):,} characters, no longer shown]"
+        found.append(item.model_copy(update={"text": text if room >= 0 or len(text) <= len(line) else line}))
+    return found[::-1]
+
+
+def _whole(items: Iterable[Message]) -> Iterator[Message]:
     """Yield the items; a call without a result gets one, and a reply of nothing is left out."""
     open_calls: dict[str, ToolCall] = {}
     for item in items:
         match item:
             case ToolResult():
                 open_calls.pop(item.call_id, None)
-                yield item if most is None else item.model_copy(update={"text": clipped(item.text, most)})
+                yield item
             case Reply():
                 yield from _without_result(open_calls)
                 open_calls = {call.id: call for call in calls_of(item)}

@@ -12,7 +12,7 @@ from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context.compaction import CompactionPlan
 from elytron_agent.context.window import Summary, ThreadHead
 from elytron_agent.loop.assembly import by_name, run_of, source_of
-from elytron_agent.loop.run import end_of, tell_end
+from elytron_agent.loop.run_end import end_of, tell_end
 from elytron_agent.loop.tools.run_tools import done_tool, preference_tool, subagent_tool
 from elytron_agent.loop.tools.subagents import MemoryMode, SubagentShelf
 from elytron_agent.loop.tools.vision import described, digests_of

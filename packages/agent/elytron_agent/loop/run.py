@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from elytron_agent.context import limits as context_limits
 from elytron_agent.context.compaction import CompactionPlan
@@ -13,12 +13,13 @@ from elytron_agent.context.tokens import bytes_of, factor_of, tokens_of
 from elytron_agent.loop import tool_call
 from elytron_agent.loop.model_step import ModelStep, stop_of
 from elytron_agent.loop.next_action import Action, Doing, next_action
+from elytron_agent.loop.run_end import NoDocuments, RunDocuments, end_of, tell_end
 from elytron_agent.loop.tool_call import ReadCall, distinct_calls
+from elytron_agent.loop.turn_results import ShownPart, read_result_tool
 from elytron_agent.runs import limits
 from elytron_agent.runs.compactor import Compactor
-from elytron_agent.runs.deadline import Deadline, WorkCancelled, finished
+from elytron_agent.runs.deadline import Deadline
 from elytron_agent.runs.events import (
-    ANSWERS,
     AgentEvent,
     AnswerDropped,
     Compacted,
@@ -29,14 +30,14 @@ from elytron_agent.runs.events import (
     ToolAnswered,
     ToolCalled,
 )
-from elytron_agent.runs.evidence import turn_of
+from elytron_agent.runs.evidence import READ_RESULT, turn_of
 from elytron_agent.runs.journal import CallApproval, CallResult, RunEnd, RunRecord, StepReply
 from elytron_agent.runs.parts import AgentParts
 from elytron_agent.runs.settings import Preferences
 from elytron_agent.runs.source import ContextSource, TurnContext, fingerprint
-from elytron_agent.strategies.strategy import Ending, Exchange, MemoryStrategy, Placement, RunMemory
+from elytron_agent.strategies.strategy import Placement, RunMemory
 from elytron_agent.tool import CallKey, Tool
-from elytron_core.errors import ElytronError, TurnConflict
+from elytron_core.errors import TurnConflict
 from elytron_core.ports import chat
 from elytron_core.ports.chat import Failed, FailureReason, FinishReason, Opaque, ToolCall
 from elytron_models.answer import ModelAnswer
@@ -44,34 +45,6 @@ from elytron_models.answer import ModelAnswer
 logger = logging.getLogger(__name__)
 EMPTY = "Your reply was empty. Answer the user, or call a tool."
 NO_CALLS_LEFT = "This run may call no more tools. Answer with what is known."
-
-
-class RunDocuments(Protocol):
-    """Documents of one run, each stored before what follows from it is done."""
-
-    async def reply(self, run: str, reply: StepReply, /) -> None: ...
-
-    async def approve(self, run: str, approval: CallApproval, /) -> None: ...
-
-    async def result(self, run: str, result: CallResult, /) -> None: ...
-
-    async def end(self, run: str, end: RunEnd, /) -> None: ...
-
-
-class NoDocuments:
-    """Documents of a run of which nothing is kept: they are not stored at all."""
-
-    async def reply(self, run: str, reply: StepReply, /) -> None:
-        pass
-
-    async def approve(self, run: str, approval: CallApproval, /) -> None:
-        pass
-
-    async def result(self, run: str, result: CallResult, /) -> None:
-        pass
-
-    async def end(self, run: str, end: RunEnd, /) -> None:
-        pass
 
 
 @dataclass(slots=True)
@@ -91,11 +64,15 @@ class Run:
     model: ModelStep = field(init=False)
     documents: RunDocuments = field(init=False)
     end: RunEnd | None = None
+    part: ShownPart = field(default_factory=ShownPart)
     _context: TurnContext | None = None
     _dropped: int = 0
     _shortened: int = 0
 
     def __post_init__(self) -> None:
+        if self.tools:
+            own = {READ_RESULT: read_result_tool(lambda: self.record)}
+            self.tools = own | dict(self.tools)
         self.documents = self.agent.journal if self.record.input.is_stored else NoDocuments()
         self.model = ModelStep(self.agent, self.deadline)
 
@@ -151,15 +128,14 @@ class Run:
             context = self._context = await self.source.turn(
                 self.record.input.text, self.preferences, strategy_reference=self._reference(Placement.TAIL)
             )
-        parts = await self._parts(context)
-        size = self._size(parts)
-        planned = self._planned(size)
-        if planned is not None and await self._is_counted(parts, size):
-            planned = self._planned(size)
-        if planned is not None:
-            yield await self._compact(planned)
-            parts = await self._parts(context)
-            size = self._size(parts)
+        parts, size = await self._sized(context)
+        if self._is_full(size):
+            await self._is_counted(parts, size)
+        if self._is_full(size):
+            async with aclosing(self._shorten(context, size)) as shorter:
+                async for event in shorter:
+                    yield event
+            parts, size = await self._sized(context)
         if is_first:
             yield self._given(parts, context, size)
         async with aclosing(self.model.events(messages_of(parts), self._declared)) as said:
@@ -169,19 +145,47 @@ class Run:
             self._weigh(size, self.model.answer)
             yield await self._replied(self.model.answer)
             return
+        async with aclosing(self._failed(size)) as events:
+            async for event in events:
+                yield event
+
+    async def _failed(self, size: int) -> AsyncGenerator[AgentEvent]:
+        """Have the model be asked again, a shorter request if that was too long, or end the run."""
         failed, step = self.model.failed, len(self.record.replies) + 1
         if self.model.has_spoken:
             yield AnswerDropped(step=step, reason=failed.reason.value if failed is not None else "time")
         if failed is not None and failed.reason is FailureReason.CONTEXT_TOO_LONG:
-            planned = self._planned(size, is_forced=True) if self._shortened < limits.COMPACTIONS_A_STEP else None
-            if planned is not None:
+            if self._shortened < limits.COMPACTIONS_A_STEP:
                 self._shortened += 1
-                yield await self._compact(planned)
-                return
+                part, self.part = self.part, self.part.without_results(self.record, size)
+                planned = self._planned(size, is_forced=True) if part == self.part else None
+                if planned is not None:
+                    yield await self._compact(planned)
+                if planned is not None or part != self.part:
+                    return
         elif failed is not None and self._dropped < limits.RETRIES and _may_pass(failed):
             self._dropped += 1
             return
         yield await self.ended(stop_of(failed), self.model.problem)
+
+    async def _shorten(self, context: TurnContext, size: int) -> AsyncGenerator[AgentEvent]:
+        """Have the next request fit: results of earlier steps go first, then old turns, then the rest of this one."""
+        fit = Compactor(self.agent)
+        wanted = fit.max_bytes(context_limits.KEPT_SHARE)
+        self.part = self.part.without_results(self.record, size - wanted)
+        _, size = await self._sized(context)
+        share = fit.past_share(zone=self.preferences.timezone)
+        is_crowded = size > wanted and share > context_limits.CROWDING_SHARE and not self.part.is_whole
+        planned = self._planned(size, is_forced=is_crowded)
+        if planned is not None:
+            yield await self._compact(planned)
+            _, size = await self._sized(context)
+        if self._is_full(size):
+            self.part = self.part.without_results(self.record, size - fit.max_bytes(1), with_last=True)
+            _, size = await self._sized(context)
+        while self._is_full(size) and (part := self.part.without_step(self.record)) is not None:
+            self.part = part
+            _, size = await self._sized(context)
 
     async def _replied(self, answer: ModelAnswer) -> StepTaken:
         """Commit a reply. Nothing of it is acted on before."""
@@ -293,12 +297,13 @@ class Run:
 
     @property
     def _declared(self) -> tuple[chat.Tool, ...]:
-        return tuple(tool.declared for tool in self.tools.values())
+        hidden = {READ_RESULT} - self.agent.host_tools if self.part.is_whole else set[str]()
+        return tuple(tool.declared for tool in self.tools.values() if tool.name not in hidden)
 
     async def _parts(self, context: TurnContext) -> ContextParts:
         return await self.source.parts(
             context,
-            self.record.turn,
+            self.part.turn_of(self.record),
             zone=self.preferences.timezone,
             before_history="\n\n".join(filter(None, (self.before.standing, self._reference(Placement.BEFORE_HISTORY)))),
         )
@@ -307,8 +312,13 @@ class Run:
         """Return what the strategy found for this run, if it is to stand there."""
         return self.before.reference if self.before.placement is placement else None
 
-    def _size(self, parts: ContextParts) -> int:
-        return bytes_of(messages_of(parts), self._declared)
+    async def _sized(self, context: TurnContext) -> tuple[ContextParts, int]:
+        """Return the parts of the next request, and its bytes."""
+        parts = await self._parts(context)
+        return parts, bytes_of(messages_of(parts), self._declared)
+
+    def _is_full(self, size: int) -> bool:
+        return size > Compactor(self.agent).max_bytes(1)
 
     def _planned(self, size: int, *, is_forced: bool = False) -> CompactionPlan | None:
         if not self.agent.settings.compacts:
@@ -338,42 +348,6 @@ class Run:
             epoch=self.agent.thread.head.epoch,
             stable_fingerprint=fingerprint(parts),
         )
-
-
-def end_of(record: RunRecord, /) -> RunEnded:
-    """Return the end of a run that is over."""
-    end = record.end
-    assert end is not None
-    return RunEnded(
-        run=record.input.run,
-        reason=end.reason,
-        text=record.text,
-        problem=end.problem,
-        usage=end.usage,
-        turn=end.turn,
-    )
-
-
-async def tell_end(strategy: MemoryStrategy | None, record: RunRecord, /) -> None:
-    """Report a run's end to the strategy: in the same words each time, as a crash may hide an earlier report."""
-    end = record.end
-    if strategy is None or end is None or not record.input.is_stored:
-        return
-    asked_at = record.input.at
-    exchange = Exchange(
-        prompt=record.input.text,
-        answer=record.text,
-        asked_at=asked_at,
-        answered_at=max(end.at if end.at is not None else asked_at, asked_at),
-        ending=Ending.COMPLETED if end.reason in ANSWERS else Ending.FAILED,
-        turn=record.input.run,
-        is_stored=True,
-    )
-    try:
-        await finished(strategy.after_run(record.input.thread, exchange))
-    except (ElytronError, OSError, WorkCancelled) as error:
-        # The end is stored: a strategy that fails here does not keep the thread from going on.
-        logger.warning("a strategy could not take the end of a run (%s)", type(error).__name__)
 
 
 def _may_pass(failed: Failed) -> bool:

@@ -25,18 +25,29 @@ class Compactor:
     deadline: Deadline | None = None
     """That of the run which compacts; a summary that is late is an extract."""
 
+    @property
+    def max_tokens(self) -> int:
+        """Return how many tokens the window has: what is set, and what the model takes."""
+        most = self.agent.settings.max_context_tokens
+        return min(most, self.agent.models.main.info.context_tokens or most)
+
+    def max_bytes(self, share: float, /) -> int:
+        """Return how many bytes a request may have in `share` of what it may have before it is shortened."""
+        tokens = self.max_tokens * self.agent.settings.compaction_threshold * share
+        return int(tokens * limits.BYTES_PER_TOKEN / self.agent.factor)
+
+    def past_share(self, *, zone: str) -> float:
+        """Return the share of the window that earlier turns fill."""
+        return sum(size.tokens for size in self._sizes(zone)) / self.max_tokens
+
     def plan(self, total_tokens: int, /, *, zone: str, is_forced: bool = False) -> CompactionPlan | None:
         """Return what leaves the window if its request has `total_tokens`, or None if nothing does or may."""
         settings = self.agent.settings
-        sizes = [
-            TurnSize(run=turn.run, tokens=tokens_of(bytes_of(turn_messages(turn, zone=zone)), factor=self.agent.factor))
-            for turn in self.agent.thread.past
-        ]
-        most = self.agent.models.main.info.context_tokens or settings.max_context_tokens
+        sizes = self._sizes(zone)
         return plan(
             sizes,
             fixed_tokens=max(total_tokens - sum(size.tokens for size in sizes), 0),
-            max_tokens=min(settings.max_context_tokens, most),
+            max_tokens=self.max_tokens,
             threshold=settings.compaction_threshold,
             is_forced=is_forced,
         )
@@ -60,6 +71,12 @@ class Compactor:
         await thread.compact(made)
         await self._keep(made)
         return made
+
+    def _sizes(self, zone: str) -> list[TurnSize]:
+        return [
+            TurnSize(run=turn.run, tokens=tokens_of(bytes_of(turn_messages(turn, zone=zone)), factor=self.agent.factor))
+            for turn in self.agent.thread.past
+        ]
 
     async def _written(self, turns: Sequence[WindowTurn], previous: str) -> str | None:
         """Return a model's summary whose quotes are in the turns, asked for again once; else None."""

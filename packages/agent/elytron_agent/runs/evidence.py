@@ -13,6 +13,8 @@ from elytron_core.planes.conversation import transcript
 from elytron_core.planes.roles import Role
 from elytron_core.scope import Scope
 
+READ_RESULT: Final = "read_result"
+"""Tool that repeats results of the run, which are evidence once."""
 _DELIVERIES: Final = {
     StopReason.CANCELLED: transcript.Delivery.CANCELLED,
     StopReason.FAILED: transcript.Delivery.UPSTREAM_FAILED,
@@ -33,7 +35,8 @@ def turn_of(record: RunRecord, reason: StopReason, scope: Scope | None, /) -> Me
     Text that tools brought from outside is stored beside the messages as a tool's, which vouches for nothing.
     """
     delivery = delivery_of(reason, record.text)
-    outside = [result for result in record.results if result.is_outside and not result.is_error]
+    new = (result for result in record.results if result.tool != READ_RESULT)
+    outside = [result for result in new if result.is_outside and not result.is_error]
     said = transcript.Message(role=Role.USER, text=record.input.text, at=record.input.at)
     heard = (
         transcript.Message(role=Role.TOOL, text=clipped(result.text, limits.OUTSIDE_CHARS), speaker=result.tool)

@@ -152,11 +152,15 @@ class RunRecord(Value):
     @property
     def turn(self) -> WindowTurn:
         """Return the run in the form of the window."""
+        return self.turn_of(self.items)
+
+    def turn_of(self, items: tuple[Message, ...], /) -> WindowTurn:
+        """Return the run in the form of the window, with `items` for what came of it."""
         return WindowTurn(
             run=self.input.run,
             at=self.input.at,
             input=self.input.text,
-            items=self.items,
+            items=items,
             is_pending=self.end is None,
             memories=self.end.memories if self.end is not None else (),
         )
