@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,8 @@ NOTES = ("users", "ada", "notes")
 SECOND_MS = 1_000
 
 
-async def names(memory: elytron.MemoryRuntime, *namespace: str, **asked: object) -> list[str]:
-    report = await memory.search_records(namespace, **asked)  # pyright: ignore[reportArgumentType]
+async def names(memory: elytron.MemoryRuntime, *namespace: str, **asked: Any) -> list[str]:
+    report = await memory.search_records(namespace, **asked)
     return ["/".join((*item.namespace, item.key)) for item in report.items]
 
 

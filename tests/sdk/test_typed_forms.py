@@ -1,6 +1,7 @@
 """A typed request does what the short form of a call does."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,13 +88,14 @@ async def test_of_lists_and_blocks_narrowed() -> None:
 
 
 async def test_what_names_no_memory_is_refused_by_name() -> None:
+    nameless: Any = 7
     async with elytron.open("memory:", space="ada") as memory:
         with pytest.raises(InvalidInput, match="ids are neither a memory's id nor a list"):
-            await memory.forget(7)  # pyright: ignore[reportArgumentType]
+            await memory.forget(nameless)
         with pytest.raises(ScopeMissing):
             await memory.erase()
         with pytest.raises(InvalidInput, match="content"):
-            await memory.correct("01a201bb-ccf0-7000-b08b-3b68fb04bd18")
+            await memory.correct("01a201bb-ccf0-7000-b08b-3b68fb04bd18", "")
 
 
 async def test_of_adding_a_fact() -> None:

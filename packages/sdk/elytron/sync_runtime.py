@@ -10,10 +10,10 @@ from functools import cache, wraps
 from importlib import import_module
 from threading import Thread
 from types import TracebackType
-from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypeVar, overload
 
 from elytron.api import MemoryFace
-from elytron.api.base import NOT_CARRIED, ReportT
+from elytron.api.base import NOT_CARRIED, Call, ReportT, RequestT
 from elytron.runtime import MemoryRuntime
 from elytron_core.contracts.admin.inspection import MemoryCloseRequest, MemoryLifecycleReport, RuntimePhase
 from elytron_core.errors import StoreClosed, Unsupported
@@ -46,13 +46,21 @@ def _close_all() -> None:
             closing.callback(memory.close)
 
 
+@overload
+def blocking(method: Call[RequestT, P, Coroutine[Any, Any, R]]) -> Call[RequestT, P, R]: ...
+
+
+@overload
 def blocking(
     method: Callable[Concatenate[MemoryFace, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate["BlockingMemory[Any]", P], R]:
+) -> Callable[Concatenate["BlockingMemory[Any]", P], R]: ...
+
+
+def blocking(method: Any) -> Any:
     """Return `method` as a call that waits for its answer."""
 
     @wraps(method)
-    def call(self: "BlockingMemory[Any]", /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self: "BlockingMemory[Any]", /, *args: Any, **kwargs: Any) -> Any:
         # By its name: a face of its own kind may do it in its own way.
         return self.run(getattr(self.runtime, method.__name__)(*args, **kwargs))
 

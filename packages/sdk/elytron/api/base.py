@@ -1,19 +1,143 @@
-"""Base of every face: a request is performed, here or elsewhere, and its report comes back."""
+"""Base of every face, and its calls: a typed request or plain values, never both.
+
+A request is performed, here or elsewhere, and its report comes back.
+"""
 
 from abc import ABC, abstractmethod
-from typing import NoReturn, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import wraps
+from inspect import iscoroutinefunction
+from itertools import zip_longest
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypeVar, cast, get_args, overload
 
-from elytron_core.model import Value
+from elytron_core.contracts.admin.inspection import MemoryCloseRequest
+from elytron_core.errors import InvalidInput
+from elytron_core.errors.foreign_names import way_out
+from elytron_core.model import Request, Value
 from elytron_core.scope import Scope
 
+P = ParamSpec("P")
 ReportT = TypeVar("ReportT", bound=Value)
-
+RequestT = TypeVar("RequestT", bound=Request | MemoryCloseRequest)
+ResultT = TypeVar("ResultT")
+Async = Coroutine[Any, Any, ReportT]
 
 NOT_CARRIED = "a memory is neither copied nor pickled: open it in the process that uses it"
+_REQUESTS = (Request, MemoryCloseRequest)
+TAKEN = "request_type"
+"""Attribute of a call whose arguments are checked: the request that it takes in the place of plain values, or None."""
+
+
+class BoundCall(Generic[RequestT, P, ResultT]):
+    """A call of a memory: it takes its request alone, or plain values."""
+
+    @overload
+    def __call__(self, request: RequestT, /) -> ResultT: ...
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> ResultT: ...
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class Call(Generic[RequestT, P, ResultT]):
+    """A call as a face declares it."""
+
+    @overload
+    def __get__(self, face: None, owner: type[object], /) -> Self: ...
+
+    @overload
+    def __get__(self, face: object, owner: type[object], /) -> BoundCall[RequestT, P, ResultT]: ...
+
+    def __get__(self, face: object, owner: type[object], /) -> object: ...
+
+
+def takes_request(
+    request: type[RequestT], report: type[ReportT], /
+) -> Callable[[Callable[Concatenate[Any, P], Async[ReportT]]], Call[RequestT, P, Async[ReportT]]]:
+    """Have a method, which takes plain values, take `request` in their place too, and return what that reports."""
+
+    def decorate(method: Callable[Concatenate[Any, P], Async[ReportT]]) -> Call[RequestT, P, Async[ReportT]]:
+        arguments = _Arguments(method)
+
+        @wraps(method)
+        async def call(face: Any, /, *args: P.args, **kwargs: P.kwargs) -> ReportT:
+            given = arguments.request_of(args, kwargs, request)
+            if given is None:
+                return await method(face, *args, **kwargs)
+            return await face.operate(given, report)
+
+        setattr(call, TAKEN, request)
+        return cast("Call[RequestT, P, Async[ReportT]]", call)
+
+    return decorate
+
+
+def _guarded(method: Callable[..., Async[Any]]) -> Callable[..., Async[Any]]:
+    """Return a method that takes no request in the place of plain values, with its arguments checked."""
+    arguments = _Arguments(method)
+    first = next(iter(method.__annotations__.values()), None)
+    kinds = [each for each in (first, *get_args(first)) if isinstance(each, type) and issubclass(each, _REQUESTS)]
+    kind = kinds[0] if kinds else None
+
+    @wraps(method)
+    async def call(face: object, /, *args: object, **kwargs: object) -> object:
+        arguments.request_of(args, kwargs, kind)
+        return await method(face, *args, **kwargs)
+
+    setattr(call, TAKEN, None)
+    return call
+
+
+class _Arguments:
+    """The parameters of one call, and what is refused of its arguments before it is made."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        # Without the name of its class, which is no word of the caller's: Python names it in errors.
+        method.__qualname__ = self._name = method.__name__
+        code = method.__code__
+        count = code.co_argcount + code.co_kwonlyargcount
+        self._names = code.co_varnames[1 : code.co_argcount]
+        self._keywords = frozenset(code.co_varnames[code.co_posonlyargcount : count]) - {"self"}
+
+    def request_of(
+        self, args: Sequence[object], kwargs: Mapping[str, object], kind: type[RequestT] | None
+    ) -> RequestT | None:
+        """Return the request among the arguments; None if there is none.
+
+        Raises InvalidInput for a request with anything beside it, and for one that is not of `kind`, TypeError for a
+        keyword that the call does not have.
+        """
+        request = next((value for value in (*args, *kwargs.values()) if isinstance(value, _REQUESTS)), None)
+        if request is None:
+            self._require_known(kwargs)
+            return None
+        shown = type(request).__name__
+        given = [*zip_longest(self._names[: len(args)], args, fillvalue="values"), *kwargs.items()]
+        if beside := [str(name) for name, value in given if value is not request]:
+            problem = f"cannot stand beside a {shown}: a call takes a request or plain values, so put them into it"
+            raise InvalidInput(field=", ".join(beside), problem=problem)
+        if kind is None or not isinstance(request, kind):
+            wanted = f"a {kind.__name__}" if kind is not None else "plain values"
+            raise InvalidInput(field="the request", problem=f"is a {shown}, and {self._name} takes {wanted}")
+        return request
+
+    def _require_known(self, kwargs: Mapping[str, object]) -> None:
+        unknown = [name for name in kwargs if name not in self._keywords]
+        if unknown:
+            raise TypeError(f"{self._name}() has no {unknown[0]!r}{way_out(unknown[0], self._keywords)}")
 
 
 class Face(ABC):
     """Calls of one family. Each builds a typed request and hands it to `operate`; no call does work of its own."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Check the arguments of each public call before it is made; so no call of any face can forget to."""
+        super().__init_subclass__(**options)
+        for name, member in list(vars(cls).items()):
+            is_call = iscoroutinefunction(member) and not name.startswith("_") and name != "operate"
+            if is_call and not hasattr(member, TAKEN):
+                setattr(cls, name, _guarded(member))
 
     @property
     @abstractmethod

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from elytron.api import arguments, validation
-from elytron.api.base import Face
+from elytron.api.base import Face, takes_request
 from elytron_core.contracts.conversation import candidates, continuity
 from elytron_core.contracts.conversation import write as contracts_write
 from elytron_core.contracts.knowledge import facts, subjects
@@ -78,32 +78,30 @@ class CandidatesFace(Face):
         """
         return await self.operate(request, candidates.CandidateResolveReport)
 
-    async def list_facts(
-        self, request: facts.FactListRequest | None = None, /, *, query: str = "", include_private: bool = False
-    ) -> facts.FactListReport:
+    @takes_request(facts.FactListRequest, facts.FactListReport)
+    async def list_facts(self, *, query: str = "", include_private: bool = False) -> facts.FactListReport:
         """Read facts in full a page at a time; without a request, those that stand and hold the words of `query`.
 
         >>> [(fact.topic, fact.content) for fact in memory.list_facts(query="tea").items]
         [('tea', 'Ada drinks green tea')]
         """
-        request = request or facts.FactListRequest(query=query, include_private=include_private)
+        request = facts.FactListRequest(query=query, include_private=include_private)
         return await self.operate(request, facts.FactListReport)
 
-    async def get_fact(
-        self, fact: str | facts.FactDetailRequest, /, *, include_private: bool = False
-    ) -> facts.FactDetailReport:
+    @takes_request(facts.FactDetailRequest, facts.FactDetailReport)
+    async def get_fact(self, fact: str, /, *, include_private: bool = False) -> facts.FactDetailReport:
         """Read one fact in full, in any state. Raises NotFound.
 
         >>> print(memory.get_fact(tea).fact.state)
         active
         """
-        if isinstance(fact, str):
-            fact = facts.FactDetailRequest(id=fact, include_private=include_private)
-        return await self.operate(fact, facts.FactDetailReport)
+        request = facts.FactDetailRequest(id=fact, include_private=include_private)
+        return await self.operate(request, facts.FactDetailReport)
 
+    @takes_request(facts.ProfileRequest, facts.ProfileReport)
     async def profile(
         self,
-        person: str | facts.ProfileRequest = "",
+        person: str = "",
         /,
         *,
         as_of: arguments.When | None = None,
@@ -122,15 +120,14 @@ class CandidatesFace(Face):
         Fact:
         - tea: Ada drinks green tea
         """
-        if isinstance(person, str):
-            person = facts.ProfileRequest(
-                scope=arguments.scope_of(self.scope, user_id=user_id),
-                person=person,
-                as_of=arguments.moment(as_of, field="as_of") if as_of is not None else None,
-                wording=validation.word(facts.ProfileWording, wording, field="wording"),
-                include_private=include_private,
-            )
-        return await self.operate(person, facts.ProfileReport)
+        request = facts.ProfileRequest(
+            scope=arguments.scope_of(self.scope, user_id=user_id),
+            person=person,
+            as_of=arguments.moment(as_of, field="as_of") if as_of is not None else None,
+            wording=validation.word(facts.ProfileWording, wording, field="wording"),
+            include_private=include_private,
+        )
+        return await self.operate(request, facts.ProfileReport)
 
     async def change_fact(self, request: facts.FactChangeRequest, /) -> facts.FactChangeReport:
         """Change one current fact. Raises NotFound, InvalidInput, PreconditionFailed.
@@ -141,9 +138,10 @@ class CandidatesFace(Face):
         """
         return await self.operate(request, facts.FactChangeReport)
 
+    @takes_request(facts.FactForgetRequest, facts.FactForgetReport)
     async def forget_facts(
         self,
-        query: str | facts.FactForgetRequest,
+        query: str,
         /,
         *,
         kinds: Sequence[Kind] = (),
@@ -158,13 +156,13 @@ class CandidatesFace(Face):
         >>> memory.forget_facts("green tea", token=rehearsal.token, reason="asked to").changed
         True
         """
-        if isinstance(query, str):
-            meant = tuple(validation.word(Kind, kind, field="kinds") for kind in kinds)
-            query = facts.FactForgetRequest(query=query, kinds=meant, dry_run=token is None, token=token, reason=reason)
-        return await self.operate(query, facts.FactForgetReport)
+        meant = tuple(validation.word(Kind, kind, field="kinds") for kind in kinds)
+        request = facts.FactForgetRequest(query=query, kinds=meant, dry_run=token is None, token=token, reason=reason)
+        return await self.operate(request, facts.FactForgetReport)
 
+    @takes_request(facts.LearningRequest, facts.LearningReport)
     async def set_learning(
-        self, action: LearningAction | facts.LearningRequest, topic: str | None = None, /, *, reason: str = ""
+        self, action: LearningAction, topic: str | None = None, /, *, reason: str = ""
     ) -> facts.LearningReport:
         """Pause or resume learning, of everything or of `topic`; suppress or allow a topic.
 
@@ -172,10 +170,9 @@ class CandidatesFace(Face):
         >>> memory.add_fact("health", "Ada has a cold").decisions[0].reason
         'its topic is suppressed: allow it with set_learning first'
         """
-        if not isinstance(action, facts.LearningRequest):
-            word = validation.word(LearningAction, action, field="action")
-            action = facts.LearningRequest(action=word, topic=topic, reason=reason)
-        return await self.operate(action, facts.LearningReport)
+        word = validation.word(LearningAction, action, field="action")
+        request = facts.LearningRequest(action=word, topic=topic, reason=reason)
+        return await self.operate(request, facts.LearningReport)
 
     async def merge_facts(
         self, request: candidates.MemoryMergeRequest | None = None, /

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from elytron.api import arguments, validation
-from elytron.api.base import Face
+from elytron.api.base import Face, takes_request
 from elytron_core import limits
 from elytron_core.contracts.admin import inspection
 from elytron_core.contracts.conversation import projection
@@ -52,9 +52,10 @@ class EverydayFace(Face):
         )
         return await self.write(arguments.write_of(write, scope=scope, idempotency_key=idempotency_key))
 
+    @takes_request(contracts_recall.MemoryRecallRequest, contracts_recall.MemoryRecallReport)
     async def recall(
         self,
-        query: str | contracts_recall.MemoryRecallRequest,
+        query: str,
         *,
         limit: int = limits.RECALL_DEFAULT,
         top_k: int | None = None,
@@ -78,28 +79,28 @@ class EverydayFace(Face):
         ...     print(hit.speaker, "-", hit.text)
         Ada - The boat key is under the oar.
         """
-        if isinstance(query, str):
-            user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
-            query = contracts_recall.MemoryRecallRequest(
-                scope=arguments.scope_of(self.scope, user_id=user_id),
-                query=query,
-                limit=limit if top_k is None else top_k,
-                max_tokens=max_tokens,
-                filters=narrowed,
-                cursor=cursor,
-                diversity=diversity,
-                neighbours=neighbours,
-                min_score=min_score,
-                why_not=validation.texts(why_not, field="why_not"),
-                include_private=include_private,
-            )
-        return await self.operate(query, contracts_recall.MemoryRecallReport)
+        user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+        request = contracts_recall.MemoryRecallRequest(
+            scope=arguments.scope_of(self.scope, user_id=user_id),
+            query=query,
+            limit=limit if top_k is None else top_k,
+            max_tokens=max_tokens,
+            filters=narrowed,
+            cursor=cursor,
+            diversity=diversity,
+            neighbours=neighbours,
+            min_score=min_score,
+            why_not=validation.texts(why_not, field="why_not"),
+            include_private=include_private,
+        )
+        return await self.operate(request, contracts_recall.MemoryRecallReport)
 
     search = recall
 
+    @takes_request(projection.MemoryProjectionRequest, projection.MemoryProjectionReport)
     async def project(
         self,
-        query: str | projection.MemoryProjectionRequest,
+        query: str,
         /,
         *,
         max_chars: int = limits.PROJECTION_CHARS_DEFAULT,
@@ -115,29 +116,27 @@ class EverydayFace(Face):
         >>> "Ada drinks green tea" in report.system_memory_block
         True
         """
-        if isinstance(query, str):
-            user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id)
-            scope = arguments.scope_of(self.scope, user_id=user_id, conversation=conversation)
-            query = projection.MemoryProjectionRequest(scope=scope, query=query, max_chars=max_chars, filters=narrowed)
-        return await self.operate(query, projection.MemoryProjectionReport)
+        user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id)
+        scope = arguments.scope_of(self.scope, user_id=user_id, conversation=conversation)
+        request = projection.MemoryProjectionRequest(scope=scope, query=query, max_chars=max_chars, filters=narrowed)
+        return await self.operate(request, projection.MemoryProjectionReport)
 
+    @takes_request(control.MemoryGetRequest, contracts_recall.RecallHit)
     async def get(
-        self, memory_id: str | control.MemoryGetRequest, *, include_private: bool = False, user_id: str | None = None
+        self, memory_id: str, *, include_private: bool = False, user_id: str | None = None
     ) -> contracts_recall.RecallHit:
         """Read one memory by its id. Raises NotFound.
 
         >>> memory.get(key).text
         'The boat key is under the oar.'
         """
-        if isinstance(memory_id, str):
-            scope = arguments.scope_of(self.scope, user_id=user_id)
-            memory_id = control.MemoryGetRequest(scope=scope, id=memory_id, include_private=include_private)
-        return await self.operate(memory_id, contracts_recall.RecallHit)
+        scope = arguments.scope_of(self.scope, user_id=user_id)
+        request = control.MemoryGetRequest(scope=scope, id=memory_id, include_private=include_private)
+        return await self.operate(request, contracts_recall.RecallHit)
 
+    @takes_request(control.MemoryListRequest, control.MemoryListReport)
     async def list(
         self,
-        request: control.MemoryListRequest | None = None,
-        /,
         *,
         limit: int = 100,
         cursor: str | None = None,
@@ -152,22 +151,22 @@ class EverydayFace(Face):
         >>> [item.text for item in page]
         ['We moved to Lisbon in May.', 'The boat key is under the oar.']
         """
-        if request is None:
-            user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id)
-            scope = arguments.scope_of(self.scope, user_id=user_id)
-            request = control.MemoryListRequest(
-                scope=scope,
-                limit=limit,
-                cursor=cursor,
-                filters=narrowed,
-                hidden=validation.word(control.Hidden, hidden, field="hidden"),
-                include_private=include_private,
-            )
+        user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id)
+        scope = arguments.scope_of(self.scope, user_id=user_id)
+        request = control.MemoryListRequest(
+            scope=scope,
+            limit=limit,
+            cursor=cursor,
+            filters=narrowed,
+            hidden=validation.word(control.Hidden, hidden, field="hidden"),
+            include_private=include_private,
+        )
         return await self.operate(request, control.MemoryListReport)
 
+    @takes_request(control.MemoryHistoryRequest, control.MemoryHistoryReport)
     async def history(
         self,
-        memory_id: str | control.MemoryHistoryRequest,
+        memory_id: str,
         *,
         include_private: bool = False,
         user_id: str | None = None,
@@ -178,14 +177,14 @@ class EverydayFace(Face):
         >>> [item.event.value for item in memory.history(tea).items]
         ['added', 'corrected', 'added']
         """
-        if isinstance(memory_id, str):
-            scope = arguments.scope_of(self.scope, user_id=user_id)
-            memory_id = control.MemoryHistoryRequest(scope=scope, id=memory_id, include_private=include_private)
-        return await self.operate(memory_id, control.MemoryHistoryReport)
+        scope = arguments.scope_of(self.scope, user_id=user_id)
+        request = control.MemoryHistoryRequest(scope=scope, id=memory_id, include_private=include_private)
+        return await self.operate(request, control.MemoryHistoryReport)
 
+    @takes_request(control.MemoryForgetRequest, control.MemoryControlReport)
     async def forget(
         self,
-        memories: str | Sequence[str] | control.MemoryForgetRequest,
+        memories: str | Sequence[str],
         /,
         *,
         undo: bool = False,
@@ -200,16 +199,16 @@ class EverydayFace(Face):
         >>> memory.forget(key, undo=True).changed
         True
         """
-        if not isinstance(memories, control.MemoryForgetRequest):
-            scope = arguments.scope_of(self.scope, user_id=user_id)
-            ids = validation.ids(memories)
-            memories = control.MemoryForgetRequest(scope=scope, ids=ids, reason=reason, undo=undo)
-        return await self.operate(memories, control.MemoryControlReport)
+        scope = arguments.scope_of(self.scope, user_id=user_id)
+        ids = validation.ids(memories)
+        request = control.MemoryForgetRequest(scope=scope, ids=ids, reason=reason, undo=undo)
+        return await self.operate(request, control.MemoryControlReport)
 
+    @takes_request(control.MemoryCorrectRequest, control.MemoryControlReport)
     async def correct(
         self,
-        memory_id: str | control.MemoryCorrectRequest,
-        content: str = "",
+        memory_id: str,
+        content: str,
         /,
         *,
         reason: str = "",
@@ -221,14 +220,14 @@ class EverydayFace(Face):
         >>> memory.recall("which tea does Ada drink?")[0].text
         'Ada drinks black tea'
         """
-        if isinstance(memory_id, str):
-            scope = arguments.scope_of(self.scope, user_id=user_id)
-            memory_id = control.MemoryCorrectRequest(scope=scope, id=memory_id, content=content, reason=reason)
-        return await self.operate(memory_id, control.MemoryControlReport)
+        scope = arguments.scope_of(self.scope, user_id=user_id)
+        request = control.MemoryCorrectRequest(scope=scope, id=memory_id, content=content, reason=reason)
+        return await self.operate(request, control.MemoryControlReport)
 
+    @takes_request(control.MemoryEraseRequest, control.MemoryControlReport)
     async def erase(
         self,
-        memories: str | Sequence[str] | control.MemoryEraseRequest = (),
+        memories: str | Sequence[str] = (),
         /,
         *,
         whole_space: str | None = None,
@@ -244,15 +243,15 @@ class EverydayFace(Face):
         >>> memory.erase(whole_space="ada").changed
         True
         """
-        if not isinstance(memories, control.MemoryEraseRequest):
-            scope = arguments.scope_of(self.scope, user_id=user_id)
-            ids = validation.ids(memories)
-            memories = control.MemoryEraseRequest(scope=scope, ids=ids, whole_space=whole_space, reason=reason)
-        return await self.operate(memories, control.MemoryControlReport)
+        scope = arguments.scope_of(self.scope, user_id=user_id)
+        ids = validation.ids(memories)
+        request = control.MemoryEraseRequest(scope=scope, ids=ids, whole_space=whole_space, reason=reason)
+        return await self.operate(request, control.MemoryControlReport)
 
+    @takes_request(inspection.MemoryReplayRequest, inspection.MemoryReplayReport)
     async def replay(
         self,
-        request: str | inspection.MemoryReplayRequest | None = None,
+        conversation: str | None = None,
         /,
         *,
         limit: int = limits.LEDGER_TURNS,
@@ -265,10 +264,9 @@ class EverydayFace(Face):
         >>> [turn.messages[0].text for turn in memory.replay(limit=1).turns]
         ['The boat key is under the oar.']
         """
-        if not isinstance(request, inspection.MemoryReplayRequest):
-            scope = arguments.scope_of(self.scope, user_id=user_id)
-            order = validation.word(inspection.LedgerOrder, order, field="order")
-            request = inspection.MemoryReplayRequest(
-                scope=scope, chat_id=request, limit=limit, cursor=cursor, order=order
-            )
+        scope = arguments.scope_of(self.scope, user_id=user_id)
+        order = validation.word(inspection.LedgerOrder, order, field="order")
+        request = inspection.MemoryReplayRequest(
+            scope=scope, chat_id=conversation, limit=limit, cursor=cursor, order=order
+        )
         return await self.operate(request, inspection.MemoryReplayReport)

@@ -3,7 +3,7 @@
 from os import PathLike, fspath
 
 from elytron.api import arguments, validation
-from elytron.api.base import Face
+from elytron.api.base import Face, takes_request
 from elytron_core.contracts.admin import archive, erasures, inspection, platform, spaces
 
 
@@ -21,22 +21,20 @@ class PlatformFace(Face):
         request = request or platform.MemoryCapabilitiesRequest()
         return await self.operate(request, platform.MemoryCapabilityCatalog)
 
-    async def spaces(
-        self, request: spaces.MemorySpacesRequest | None = None, /, *, limit: int = 100, cursor: str | None = None
-    ) -> spaces.MemorySpacesReport:
+    @takes_request(spaces.MemorySpacesRequest, spaces.MemorySpacesReport)
+    async def spaces(self, *, limit: int = 100, cursor: str | None = None) -> spaces.MemorySpacesReport:
         """List the spaces of the store, by name, with what they hold of conversations.
 
         >>> _ = memory.add("I am vegetarian.", user_id="noor")
         >>> [space.space for space in memory.spaces().spaces]
         ['ada', 'noor']
         """
-        request = request or spaces.MemorySpacesRequest(limit=limit, cursor=cursor)
+        request = spaces.MemorySpacesRequest(limit=limit, cursor=cursor)
         return await self.operate(request, spaces.MemorySpacesReport)
 
+    @takes_request(inspection.MemoryInspectionRequest, inspection.MemoryInspectionReport)
     async def inspect(
         self,
-        request: inspection.MemoryInspectionRequest | None = None,
-        /,
         *,
         check: bool = False,
         head: str | None = None,
@@ -47,14 +45,14 @@ class PlatformFace(Face):
         >>> memory.inspect(check=True).documents["turns"]
         2
         """
-        if request is None:
-            scope = arguments.scope_of(self.scope, user_id=user_id)
-            request = inspection.MemoryInspectionRequest(scope=scope, check=check, head=head)
+        scope = arguments.scope_of(self.scope, user_id=user_id)
+        request = inspection.MemoryInspectionRequest(scope=scope, check=check, head=head)
         return await self.operate(request, inspection.MemoryInspectionReport)
 
+    @takes_request(archive.MemorySpaceExportRequest, archive.MemorySpaceExportReport)
     async def export(
         self,
-        target: str | PathLike[str] | archive.MemorySpaceExportRequest,
+        target: str | PathLike[str],
         /,
         *,
         include_private: bool = False,
@@ -70,16 +68,16 @@ class PlatformFace(Face):
         >>> memory.export("whole.elytron", include_private=True).documents["turns"]
         2
         """
-        if not isinstance(target, archive.MemorySpaceExportRequest):
-            scope = arguments.scope_of(self.scope, user_id=user_id)
-            target = archive.MemorySpaceExportRequest(
-                scope=scope, path=fspath(target), include_private=include_private, overwrite=overwrite
-            )
-        return await self.operate(target, archive.MemorySpaceExportReport)
+        scope = arguments.scope_of(self.scope, user_id=user_id)
+        request = archive.MemorySpaceExportRequest(
+            scope=scope, path=fspath(target), include_private=include_private, overwrite=overwrite
+        )
+        return await self.operate(request, archive.MemorySpaceExportReport)
 
+    @takes_request(archive.MemoryImportRequest, archive.MemoryImportReport)
     async def import_archive(
         self,
-        source: str | PathLike[str] | archive.MemoryImportRequest,
+        source: str | PathLike[str],
         /,
         *,
         mode: archive.ImportMode = archive.ImportMode.FULL_RESTORE,
@@ -91,11 +89,10 @@ class PlatformFace(Face):
         >>> memory.import_archive("ada.elytron", user_id="ada-restored").imported["turns"]
         2
         """
-        if not isinstance(source, archive.MemoryImportRequest):
-            scope = arguments.scope_of(self.scope, user_id=user_id)
-            mode = validation.word(archive.ImportMode, mode, field="mode")
-            source = archive.MemoryImportRequest(scope=scope, path=fspath(source), mode=mode)
-        return await self.operate(source, archive.MemoryImportReport)
+        scope = arguments.scope_of(self.scope, user_id=user_id)
+        mode = validation.word(archive.ImportMode, mode, field="mode")
+        request = archive.MemoryImportRequest(scope=scope, path=fspath(source), mode=mode)
+        return await self.operate(request, archive.MemoryImportReport)
 
     async def keep_erasures(
         self, target: str | PathLike[str] | erasures.MemoryErasuresKeepRequest, /

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from elytron.api import arguments, validation
-from elytron.api.base import Face
+from elytron.api.base import Face, takes_request
 from elytron.api.metadata_filters import where_from
 from elytron_core.contracts.knowledge import records
 from elytron_core.planes.knowledge.long_term import Privacy
@@ -21,11 +21,12 @@ class RecordsFace(Face):
     ...     _ = memory.put_record(["shop", "stock"], name, {"boxes": boxes})
     """
 
+    @takes_request(records.RecordPutRequest, records.RecordPutReport)
     async def put_record(
         self,
-        namespace: Sequence[str] | records.RecordPutRequest,
-        key: str = "",
-        value: JsonValue = None,
+        namespace: Sequence[str],
+        key: str,
+        value: JsonValue,
         *,
         text: str = "",
         privacy: Privacy = Privacy.SHARED,
@@ -38,23 +39,23 @@ class RecordsFace(Face):
         >>> memory.put_record(["shop", "stock"], "sencha", {"boxes": 2}, expected_version=1).record.version
         2
         """
-        if not isinstance(namespace, records.RecordPutRequest):
-            namespace = records.RecordPutRequest(
-                scope=arguments.scope_of(self.scope, user_id=user_id),
-                namespace=validation.texts(namespace, field="namespace"),
-                key=key,
-                value=value,
-                text=text,
-                privacy=validation.word(Privacy, privacy, field="privacy"),
-                ttl_s=ttl_s,
-                expected_version=expected_version,
-            )
-        return await self.operate(namespace, records.RecordPutReport)
+        request = records.RecordPutRequest(
+            scope=arguments.scope_of(self.scope, user_id=user_id),
+            namespace=validation.texts(namespace, field="namespace"),
+            key=key,
+            value=value,
+            text=text,
+            privacy=validation.word(Privacy, privacy, field="privacy"),
+            ttl_s=ttl_s,
+            expected_version=expected_version,
+        )
+        return await self.operate(request, records.RecordPutReport)
 
+    @takes_request(records.RecordGetRequest, records.RecordGetReport)
     async def get_record(
         self,
-        namespace: Sequence[str] | records.RecordGetRequest,
-        key: str = "",
+        namespace: Sequence[str],
+        key: str,
         *,
         include_private: bool = False,
         user_id: str | None = None,
@@ -64,19 +65,19 @@ class RecordsFace(Face):
         >>> memory.get_record(["shop", "stock"], "sencha").record.value
         {'boxes': 3}
         """
-        if not isinstance(namespace, records.RecordGetRequest):
-            namespace = records.RecordGetRequest(
-                scope=arguments.scope_of(self.scope, user_id=user_id),
-                namespace=validation.texts(namespace, field="namespace"),
-                key=key,
-                include_private=include_private,
-            )
-        return await self.operate(namespace, records.RecordGetReport)
+        request = records.RecordGetRequest(
+            scope=arguments.scope_of(self.scope, user_id=user_id),
+            namespace=validation.texts(namespace, field="namespace"),
+            key=key,
+            include_private=include_private,
+        )
+        return await self.operate(request, records.RecordGetReport)
 
+    @takes_request(records.RecordDeleteRequest, records.RecordDeleteReport)
     async def delete_record(
         self,
-        namespace: Sequence[str] | records.RecordDeleteRequest,
-        key: str = "",
+        namespace: Sequence[str],
+        key: str,
         *,
         expected_version: int | None = None,
         reason: str = "",
@@ -87,19 +88,19 @@ class RecordsFace(Face):
         >>> memory.delete_record(["shop", "stock"], "assam", reason="sold out").changed
         True
         """
-        if not isinstance(namespace, records.RecordDeleteRequest):
-            namespace = records.RecordDeleteRequest(
-                scope=arguments.scope_of(self.scope, user_id=user_id),
-                namespace=validation.texts(namespace, field="namespace"),
-                key=key,
-                expected_version=expected_version,
-                reason=reason,
-            )
-        return await self.operate(namespace, records.RecordDeleteReport)
+        request = records.RecordDeleteRequest(
+            scope=arguments.scope_of(self.scope, user_id=user_id),
+            namespace=validation.texts(namespace, field="namespace"),
+            key=key,
+            expected_version=expected_version,
+            reason=reason,
+        )
+        return await self.operate(request, records.RecordDeleteReport)
 
+    @takes_request(records.RecordSearchRequest, records.RecordSearchReport)
     async def search_records(
         self,
-        namespace: Sequence[str] | records.RecordSearchRequest = (),
+        namespace: Sequence[str] = (),
         *,
         query: str = "",
         where: Mapping[str, Any] | None = None,
@@ -113,21 +114,21 @@ class RecordsFace(Face):
         >>> [item.key for item in memory.search_records(["shop"], where={"boxes": {"gt": 0}}).items]
         ['sencha']
         """
-        if not isinstance(namespace, records.RecordSearchRequest):
-            namespace = records.RecordSearchRequest(
-                scope=arguments.scope_of(self.scope, user_id=user_id),
-                namespace=validation.texts(namespace, field="namespace"),
-                query=query,
-                where=where_from(where or {}),
-                limit=limit,
-                offset=offset,
-                include_private=include_private,
-            )
-        return await self.operate(namespace, records.RecordSearchReport)
+        request = records.RecordSearchRequest(
+            scope=arguments.scope_of(self.scope, user_id=user_id),
+            namespace=validation.texts(namespace, field="namespace"),
+            query=query,
+            where=where_from(where or {}),
+            limit=limit,
+            offset=offset,
+            include_private=include_private,
+        )
+        return await self.operate(request, records.RecordSearchReport)
 
+    @takes_request(records.RecordNamespaceListRequest, records.RecordNamespaceListReport)
     async def list_record_namespaces(
         self,
-        prefix: Sequence[str] | records.RecordNamespaceListRequest = (),
+        prefix: Sequence[str] = (),
         *,
         max_depth: int | None = None,
         limit: int = 100,
@@ -140,21 +141,21 @@ class RecordsFace(Face):
         >>> [(found.namespace, found.records) for found in memory.list_record_namespaces(["shop"]).namespaces]
         [(('shop', 'stock'), 2)]
         """
-        if not isinstance(prefix, records.RecordNamespaceListRequest):
-            prefix = records.RecordNamespaceListRequest(
-                scope=arguments.scope_of(self.scope, user_id=user_id),
-                prefix=validation.texts(prefix, field="prefix"),
-                max_depth=max_depth,
-                limit=limit,
-                offset=offset,
-                include_private=include_private,
-            )
-        return await self.operate(prefix, records.RecordNamespaceListReport)
+        request = records.RecordNamespaceListRequest(
+            scope=arguments.scope_of(self.scope, user_id=user_id),
+            prefix=validation.texts(prefix, field="prefix"),
+            max_depth=max_depth,
+            limit=limit,
+            offset=offset,
+            include_private=include_private,
+        )
+        return await self.operate(request, records.RecordNamespaceListReport)
 
+    @takes_request(records.RecordHistoryRequest, records.RecordHistoryReport)
     async def record_history(
         self,
-        namespace: Sequence[str] | records.RecordHistoryRequest,
-        key: str = "",
+        namespace: Sequence[str],
+        key: str,
         *,
         include_private: bool = False,
         user_id: str | None = None,
@@ -165,11 +166,10 @@ class RecordsFace(Face):
         >>> [version.value for version in memory.record_history(["shop", "stock"], "sencha").versions]
         [{'boxes': 3}, {'boxes': 2}]
         """
-        if not isinstance(namespace, records.RecordHistoryRequest):
-            namespace = records.RecordHistoryRequest(
-                scope=arguments.scope_of(self.scope, user_id=user_id),
-                namespace=validation.texts(namespace, field="namespace"),
-                key=key,
-                include_private=include_private,
-            )
-        return await self.operate(namespace, records.RecordHistoryReport)
+        request = records.RecordHistoryRequest(
+            scope=arguments.scope_of(self.scope, user_id=user_id),
+            namespace=validation.texts(namespace, field="namespace"),
+            key=key,
+            include_private=include_private,
+        )
+        return await self.operate(request, records.RecordHistoryReport)

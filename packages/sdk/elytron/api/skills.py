@@ -2,7 +2,7 @@
 
 from os import PathLike, fspath
 
-from elytron.api.base import Face
+from elytron.api.base import Face, takes_request
 from elytron_core.contracts.knowledge import skills
 from elytron_core.planes.knowledge.procedural import ReuseOutcome
 
@@ -51,8 +51,9 @@ class SkillsFace(Face):
         """
         return await self.operate(request, skills.RuntimeSkillMutationReport)
 
+    @takes_request(skills.RuntimeSkillSetEnabledRequest, skills.RuntimeSkillMutationReport)
     async def set_runtime_skill_enabled(
-        self, skill: str | skills.RuntimeSkillSetEnabledRequest, /, *, enabled: bool = True
+        self, skill: str, /, *, enabled: bool = True
     ) -> skills.RuntimeSkillMutationReport:
         """Let recall show a runtime skill, or not; its content stays. Raises NotFound.
 
@@ -60,9 +61,8 @@ class SkillsFace(Face):
         >>> memory.list_runtime_skills().disabled
         1
         """
-        if isinstance(skill, str):
-            skill = skills.RuntimeSkillSetEnabledRequest(name=skill, enabled=enabled)
-        return await self.operate(skill, skills.RuntimeSkillMutationReport)
+        request = skills.RuntimeSkillSetEnabledRequest(name=skill, enabled=enabled)
+        return await self.operate(request, skills.RuntimeSkillMutationReport)
 
     async def delete_runtime_skill(
         self, skill: str | skills.RuntimeSkillDeleteRequest, /
@@ -77,9 +77,10 @@ class SkillsFace(Face):
             skill = skills.RuntimeSkillDeleteRequest(name=skill)
         return await self.operate(skill, skills.RuntimeSkillMutationReport)
 
+    @takes_request(skills.RuntimeSkillReuseRequest, skills.RuntimeSkillReuseReport)
     async def record_skill_reuse(
         self,
-        skill: str | skills.RuntimeSkillReuseRequest,
+        skill: str,
         /,
         *,
         outcome: ReuseOutcome = ReuseOutcome.SUCCEEDED,
@@ -91,9 +92,8 @@ class SkillsFace(Face):
         >>> memory.get_runtime_skill(skill).skill.mismatch_count
         1
         """
-        if isinstance(skill, str):
-            skill = skills.RuntimeSkillReuseRequest(names=(skill,), outcome=outcome, note=note)
-        return await self.operate(skill, skills.RuntimeSkillReuseReport)
+        request = skills.RuntimeSkillReuseRequest(names=(skill,), outcome=outcome, note=note)
+        return await self.operate(request, skills.RuntimeSkillReuseReport)
 
     async def govern_runtime_skills(
         self, request: skills.RuntimeSkillGovernRequest | None = None, /
