@@ -51,7 +51,9 @@ class TestUsers:
         assert documents
         assert all(made.user_key.encode() not in body for body in documents)
 
-    @pytest.mark.parametrize("user_id", ["", "a/b", "../x", ".x", "elytron:system", "a b", "a\n", "x" * 129])
+    @pytest.mark.parametrize(
+        "user_id", ["", "a/b", "../x", ".x", "elytron:system", "elytron.keyring", "Elytron.x", "a b", "a\n", "x" * 129]
+    )
     async def test_what_could_be_a_path_or_the_servers_space_is_no_user(self, gateway: Gateway, user_id: str) -> None:
         with pytest.raises(InvalidInput):
             await gateway.create_user(wire.UserRequest(user_id=user_id))

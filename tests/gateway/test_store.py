@@ -10,13 +10,15 @@ from tests.store.sealing import seal
 from tests.transports.live import Live
 
 import elytron
+from elytron import runtime_records
 from elytron_adapter.http.store import store_surfaces
 from elytron_adapter.identity.principals import Principal, PrincipalKind
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import ElytronError, PermissionRefused, StoreUrlInvalid, Unauthorized, Unreachable
 from elytron_core.ids import SpaceId
+from elytron_core.planes.knowledge.records import RUNTIME_RECORDS
 from elytron_core.planes.space import COLLECTIONS
-from elytron_core.ports.store import Action, Batch, Entry, Erasure, Idempotency, Put, Ref, Store
+from elytron_core.ports.store import Action, Batch, Delete, Entry, Erasure, Idempotency, Put, Ref, Store
 from elytron_store.conformance import SecondHandleSuite, StoreSuite
 from elytron_store.engines import open_store
 from elytron_store.gateway import GatewayStore
@@ -80,7 +82,7 @@ class TestWhoMay:
         await store.commit(one("ada"))
         assert list(await store.spaces(limit=10)) == ["ada"]
         assert list(await store.spaces(after="ada", limit=10)) == []
-        for space in ("bob", "elytron:system"):
+        for space in ("bob", "elytron:system", "elytron.keyring", "ELYTRON.keyring"):
             with pytest.raises(PermissionRefused):
                 await store.commit(one(space))
             with pytest.raises(PermissionRefused):
@@ -96,6 +98,44 @@ class TestWhoMay:
         with pytest.raises(PermissionRefused):
             await thing.get(SpaceId("ada"), (Ref("facts", "0"),))
         await thing.close()
+
+    async def test_no_caller_changes_the_runtimes_own_records_and_an_erasure_takes_all_copies(
+        self, keyed: tuple[Live, str, str]
+    ) -> None:
+        live, mine, _ = keyed
+
+        async def kept() -> dict[str, Ref]:
+            records = runtime_records.records_of(live.runtime)
+            await records.put(("elytron:agent", "main"), "main", {"open": "one"})
+            for run in ("elytron:run:one", "elytron:run:two"):
+                await records.put((run,), "0000", {"text": "Hello"})
+            space = await live.runtime.context.spaces.find(SpaceId("ada"))
+            assert space is not None
+            names = (("elytron:agent", "main"), "main"), (("elytron:run:one",), "0000")
+            return {name: Ref(RUNTIME_RECORDS, space.record_key(namespace, name)) for namespace, name in names}
+
+        async def left() -> set[tuple[str, ...]]:
+            return {each.namespace async for each in runtime_records.records_of(live.runtime).below()}
+
+        places = live.run(kept())
+        store = GatewayStore(live.url, api_key=mine)
+        space, at = SpaceId("ada"), Instant(1)
+        for ref in places.values():
+            entries = (Entry(Action.WRITE, ref),)
+            forged = (
+                Batch(space, at, entries, puts=(Put(ref, b"{}", 1),)),
+                Batch(space, at, entries, deletes=(Delete(ref, 1),)),
+                Batch(space, at, entries),
+            )
+            for batch in forged:
+                with pytest.raises(PermissionRefused, match="runtime's own"):
+                    await store.commit(batch)
+        with pytest.raises(PermissionRefused):
+            await store.erase(Erasure(space=space, at=at, refs=tuple(places.values())))
+        assert len(live.run(left())) == 3
+        await store.erase(Erasure(space=space, at=at, refs=(places["0000"],)))
+        assert live.run(left()) == {("elytron:agent", "main")}
+        await store.close()
 
     async def test_a_wrong_key_and_none_are_refused_alike(self, keyed: tuple[Live, str, str]) -> None:
         for key in (None, "nonsense"):

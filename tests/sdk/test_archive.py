@@ -271,6 +271,25 @@ def resealed(member: str, change: Callable[[bytes], bytes]) -> Callable[[bytes],
     return forge
 
 
+def encrypted(data: bytes) -> bytes:
+    """Return the archive with the bit of each member that says it is encrypted."""
+    spoiled = bytearray(data)
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = -1
+        while (at := spoiled.find(mark, at + 1)) >= 0:
+            spoiled[at + place] |= 1
+    return bytes(spoiled)
+
+
+def of_a_later_zip(data: bytes) -> bytes:
+    """Return the archive with members that want a version of zip which does not exist."""
+    spoiled = bytearray(data)
+    at = -1
+    while (at := spoiled.find(b"PK\x01\x02", at + 1)) >= 0:
+        spoiled[at + 6] = 200
+    return bytes(spoiled)
+
+
 def extra_member(data: bytes) -> bytes:
     out = io.BytesIO(data)
     with zipfile.ZipFile(out, "a") as target:
@@ -286,6 +305,8 @@ SPOILS: dict[str, Callable[[bytes], bytes]] = {
     "altered": rewritten("documents.jsonl", lambda body: body.replace(b"tea", b"ale")),
     "cut": rewritten("journal.jsonl", lambda body: body[:50]),
     "extra member": extra_member,
+    "encrypted": encrypted,
+    "of a later zip": of_a_later_zip,
     "newer": with_manifest(version=99),
     "foreign": with_manifest(format="other"),
     "other members": with_manifest(members=[]),

@@ -10,14 +10,14 @@ from elytron_core.clock import Clock
 SpaceId = NewType("SpaceId", str)
 """A memory space: the wall of tenancy, key, index and erasure."""
 
-RESERVED = "elytron:"
-"""Beginning of the names that the system keeps for itself, in letters of any case."""
-SYSTEM_SPACE = SpaceId(f"{RESERVED}system")
+RESERVED = ("elytron:", "elytron.")
+"""Beginnings of the names that the system keeps for itself, in letters of any case."""
+SYSTEM_SPACE = SpaceId("elytron:system")
 """Space of what belongs to no user of a server: its access keys. No request reaches it."""
 
 
 def is_reserved(name: str, /) -> bool:
-    """Return True if the system keeps this name of a space for itself."""
+    """Return True if the system keeps this name of a space, user or agent for itself."""
     return name.casefold().startswith(RESERVED)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from elytron_core.errors import InvalidInput, LimitExceeded, PermissionRefused
-from elytron_core.ids import SpaceId
+from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.names import require_name
 from elytron_core.scope import Name
 from elytron_gateway import limits as gateway_limits
@@ -125,8 +125,10 @@ def owned(session_id: str, owner: Owner, /) -> SessionName:
 
 
 def require_user_id(user_id: str, /) -> str:
-    """Return `user_id`. Raises InvalidInput if it is not an id."""
+    """Return `user_id`. Raises InvalidInput if it is not an id, or is one of the system's own names."""
     if not _ID.fullmatch(user_id) or len(user_id) > gateway_limits.ID_CHARS:
         problem = f"is not 1 to {gateway_limits.ID_CHARS} letters, digits and _.@-, beginning with none of .@"
         raise InvalidInput(field="user_id", problem=problem)
+    if is_reserved(user_id):
+        raise InvalidInput(field="user_id", problem="begins as the system's own names do: take another")
     return user_id

@@ -110,13 +110,15 @@ class OperationContext:
     def scope_of(self, request: ScopedRequest, /) -> Scope:
         """Return the scope of `request`, else the runtime's own.
 
-        Raises ScopeMissing if there is neither, PermissionRefused for a space that the system keeps for itself.
+        Raises ScopeMissing if there is neither, PermissionRefused for a space or agent of the system's own.
         """
         scope = request.scope or self.default_scope
         if scope is None:
             raise ScopeMissing(
                 operation=type(request).__name__, way_out="name a user_id or a scope, or open the runtime with space="
             )
-        if is_reserved(scope.space):
-            raise PermissionRefused(f"names of spaces that begin with {RESERVED!r} are the system's own: take another")
+        if is_reserved(scope.space) or is_reserved(scope.agent or ""):
+            begun = " or ".join(map(repr, RESERVED))
+            problem = f"names of spaces and agents that begin with {begun} are the system's own: take another"
+            raise PermissionRefused(problem)
         return scope

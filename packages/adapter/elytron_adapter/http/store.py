@@ -4,7 +4,7 @@ A user reaches its own space alone, an operator every space but the server's own
 passed the rules of the runtime that wrote it, not those of this one.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from elytron.erasure.copies import every_copy
 from elytron_adapter.entry import Entrance
 from elytron_adapter.failures import rejection
 from elytron_adapter.http.bodies import body, pieces, require_json
@@ -22,17 +23,20 @@ from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidJson, PermissionRefused
 from elytron_core.ids import SpaceId, is_reserved
-from elytron_core.ports.store import Store
+from elytron_core.planes.knowledge.records import RUNTIME_RECORDS
+from elytron_core.ports.store import Ref, Store
 from elytron_store.gateway import wire
 from elytron_store.gateway.answers import ANSWERS, HEALTH_ANSWERS, Handler, Wall
 from elytron_store.gateway.wire import Route, Wire
+from elytron_store.sealed.records import KEYRING
 
 _GROUP = "shared store"
 
 
 def store_surfaces(entrance: Entrance, /) -> Iterable[Surface]:
     """Return the family of the port's routes."""
-    store = entrance.dispatcher.runtime.context.store
+    context = entrance.dispatcher.runtime.context
+    store, removable = context.store, partial(every_copy, context)
 
     async def put_blob(request: Request) -> Response:
         space, key = _named(request)
@@ -49,8 +53,8 @@ def store_surfaces(entrance: Entrance, /) -> Iterable[Surface]:
 
     octets = "application/octet-stream"
     return (
-        *(_surface(store, route, handler, Access.MEMBER) for route, handler in ANSWERS),
-        *(_surface(store, route, handler, Access.OPERATOR) for route, handler in HEALTH_ANSWERS),
+        *(_surface(store, route, handler, Access.MEMBER, removable) for route, handler in ANSWERS),
+        *(_surface(store, route, handler, Access.OPERATOR, removable) for route, handler in HEALTH_ANSWERS),
         shown(
             wire.BLOBS, put_blob, access=Access.MEMBER, methods=("PUT",),
             told=Told("store_write_blob", "Replace a blob.", octets, wire.BlobAnswer, query=("space", "key"),
@@ -64,7 +68,13 @@ def store_surfaces(entrance: Entrance, /) -> Iterable[Surface]:
     )  # fmt: skip
 
 
-def _surface(store: Store, route: Route[Any], handler: Handler, access: Access) -> Surface:
+def _surface(
+    store: Store,
+    route: Route[Any],
+    handler: Handler,
+    access: Access,
+    removable: Callable[[SpaceId], Awaitable[tuple[Ref, ...]]],
+) -> Surface:
     async def answered(request: Request) -> Response:
         require_json(request.headers)
         sent = await body(request.scope, request.receive, limit=limits.HTTP_STORE_BODY_BYTES)
@@ -73,7 +83,8 @@ def _surface(store: Store, route: Route[Any], handler: Handler, access: Access) 
         except ValidationError:
             raise InvalidJson(problem="is no call of the store port") from None
         principal = principal_of(request.scope)
-        return _json(await handler(store, Wall(principal.space, partial(_own, principal)), call))
+        wall = Wall(principal.space, partial(_own, principal), frozenset({RUNTIME_RECORDS}), removable)
+        return _json(await handler(store, wall, call))
 
     told = Told(f"store_{route.name}", f"The store port's {route.name}.", route.taken, route.given, group=_GROUP)
     return shown(route.path, answered, access=access, methods=("POST",), told=told)
@@ -81,8 +92,10 @@ def _surface(store: Store, route: Route[Any], handler: Handler, access: Access) 
 
 def _own(principal: Principal, space: str) -> SpaceId:
     """Return `space`. Raises PermissionRefused unless the principal may use it, alike for every reason."""
-    may = principal.kind in OPERATORS or (principal.kind is PrincipalKind.USER and principal.space == space)
-    if not may or is_reserved(space):
+    is_operator = principal.kind in OPERATORS
+    may = is_operator or (principal.kind is PrincipalKind.USER and principal.space == space)
+    # A store that its operator seals from elsewhere keeps the keys of its spaces in one of their own.
+    if not may or (is_reserved(space) and not (is_operator and space == KEYRING)):
         raise PermissionRefused("this key opens another space")
     return SpaceId(space)
 

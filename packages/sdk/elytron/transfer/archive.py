@@ -8,9 +8,11 @@ bytes back, else as `body_text`.
 import hashlib
 import io
 import json
+import lzma
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +38,8 @@ MANIFEST = "manifest.json"
 DOCUMENTS = "documents.jsonl"
 JOURNAL = "journal.jsonl"
 BLOBS = "blobs/"
+_ENCRYPTED = 0x1
+"""Bit of a member's flags in a zip."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _SPOOL_BYTES = 16 * 1024 * 1024
 
@@ -260,11 +264,13 @@ class ArchiveReader:
             return zipfile.ZipFile(self._file)
         except OSError as error:
             raise self._bad(f"cannot be read: {error.strerror}") from None
-        except zipfile.BadZipFile:
+        except (zipfile.BadZipFile, RuntimeError):  # a zip may want what this reader has not
             raise self._bad("is not an elytron archive, or is cut off") from None
 
     def _check(self) -> ArchiveManifest:
         names = sorted(self._zip.namelist())
+        if any(info.flag_bits & _ENCRYPTED for info in self._zip.infolist()):
+            raise self._bad("has an encrypted member: an archive has none")
         if [name for name in names if not name.startswith(BLOBS)] != sorted((MANIFEST, DOCUMENTS, JOURNAL)):
             raise self._bad("is not an elytron archive: its members are others")
         if sum(info.file_size for info in self._zip.infolist()) > limits.ARCHIVE_BYTES:
@@ -283,7 +289,7 @@ class ArchiveReader:
                 self._check_member(member)
             for blob in manifest.blobs:
                 self._check_blob(blob)
-        except (ValidationError, zipfile.BadZipFile, OSError, EOFError):
+        except (ValidationError, zipfile.BadZipFile, OSError, EOFError, RuntimeError, zlib.error, lzma.LZMAError):
             raise self._bad("is damaged: a member cannot be read") from None
         return manifest
 

@@ -1,21 +1,33 @@
 """Answers of a store to the calls of its port's routes. `Wall` says which spaces a caller may use."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
+from elytron_core.errors import PermissionRefused
 from elytron_core.ids import SpaceId, is_reserved
-from elytron_core.ports.store import Store
+from elytron_core.ports.store import Erasure, Ref, Store
 from elytron_store.gateway import wire
 from elytron_store.gateway.wire import Route, Wire
 
 
 @dataclass(frozen=True, slots=True)
 class Wall:
-    """The spaces of a caller: `only` one, or every space. `opened` returns a space, or raises what refuses it."""
+    """The spaces of a caller: `only` one, or every space. `opened` returns a space, or raises what refuses it.
+
+    `closed` are collections that no caller changes. An erasure may name documents in them that are `removable`, which
+    returns these of a space: then it takes them all, so that none is left out by choice.
+    """
 
     only: SpaceId | None
     opened: Callable[[str], SpaceId]
+    closed: frozenset[str] = frozenset()
+    removable: Callable[[SpaceId], Awaitable[tuple[Ref, ...]]] | None = None
+
+    def require_open(self, refs: Iterable[Ref], /) -> None:
+        """Raise PermissionRefused for documents of a closed collection."""
+        if any(ref.collection in self.closed for ref in refs):
+            raise PermissionRefused("the runtime's own records are written by no other: leave them out")
 
 
 Handler = Callable[[Store, Wall, Any], Awaitable[Wire]]
@@ -23,6 +35,8 @@ Handler = Callable[[Store, Wall, Any], Awaitable[Wire]]
 
 async def _commit(store: Store, wall: Wall, call: wire.CommitCall) -> Wire:
     wall.opened(call.batch.space)
+    batch = call.batch
+    wall.require_open(each.ref for each in (*batch.puts, *batch.deletes, *batch.entries))
     return wire.CommitAnswer(committed=await store.commit(call.batch))
 
 
@@ -61,7 +75,18 @@ async def _spaces(store: Store, wall: Wall, call: wire.SpacesCall) -> Wire:
 
 async def _erase(store: Store, wall: Wall, call: wire.EraseCall) -> Wire:
     wall.opened(call.erasure.space)
-    return wire.EraseAnswer(erased=await store.erase(call.erasure))
+    return wire.EraseAnswer(erased=await store.erase(await _walled(wall, call.erasure)))
+
+
+async def _walled(wall: Wall, erasure: Erasure) -> Erasure:
+    """Return `erasure`, with all that is removable in closed collections if it names some. Raises PermissionRefused."""
+    named = {ref for ref in erasure.refs if ref.collection in wall.closed}
+    if not named or wall.removable is None:
+        wall.require_open(named)
+        return erasure
+    removable = await wall.removable(erasure.space)
+    wall.require_open(named.difference(removable))
+    return replace(erasure, refs=tuple(dict.fromkeys((*erasure.refs, *removable))))
 
 
 async def _check(store: Store, _wall: Wall, _call: wire.HealthCall) -> Wire:
