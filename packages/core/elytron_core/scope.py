@@ -13,6 +13,13 @@ DEFAULT_CHANNEL = "default"
 DEFAULT_CONVERSATION = "default"
 
 
+class Opaque:
+    """Mark of a field that holds an id: it is compared and never read, so admission leaves it as it is.
+
+    It is written into the field's type, `Annotated[str, Opaque()]`; every other text is searched for credentials.
+    """
+
+
 Name = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS, pattern=NAME_PATTERN)]
 """One to `limits.NAME_CHARS` printable characters without outer white space."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from elytron.context import OperationContext
+from elytron.intake.scrubber import OwnOutput, scrub_value
 from elytron.state.space_records import REF, opening_changes
 from elytron_core import limits
 from elytron_core.errors import Conflict
@@ -55,9 +56,19 @@ class Shelf(Generic[ValueT]):
         async for document in store_pages.documents(self._ctx.store, space, self.collection):
             yield Kept(document.ref.key, self._kind.from_bytes(document.body), document.revision)
 
+    def admit(self, value: ValueT, /) -> ValueT:
+        """Return `value` as it may be stored: no text in it holds a credential or this memory's own output.
+
+        Raises InvalidInput for a text of nothing but own output.
+        """
+        return scrub_value(value)[0]
+
     def put(self, key: str, value: ValueT, /, *, expects: int) -> Put:
-        """Return the change that puts `value` at `key`, where revision `expects` must stand (0: none)."""
-        return Put(Ref(self.collection, key), value.to_bytes(), expects)
+        """Return the change that puts `value` at `key`, where revision `expects` must stand (0: none).
+
+        What `admit` would black out is blacked out here too, so that nothing else is stored.
+        """
+        return Put(Ref(self.collection, key), scrub_value(value, own=OwnOutput.STRIP)[0].to_bytes(), expects)
 
     def remove(self, kept: Kept[ValueT], /) -> Delete:
         """Return the change that takes a document away."""

@@ -1,9 +1,10 @@
 """Overrides and tombstones: changes to how a memory is shown; the memory itself is unchanged."""
 
 from elytron.context import OperationContext
-from elytron_core.errors import Conflict, LimitExceeded, NotFound
+from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from elytron_core.planes.admin.gateway import EDITS, Counts, Edit, EditKind
 from elytron_core.planes.conversation.transcript import Message
+from elytron_core.text.similarity import is_blank
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import names
 from elytron_gateway.accounts.usage_counts import Counting, Planned
@@ -71,30 +72,31 @@ class Edits:
         return sorted([kept.value async for kept in self._shelf.all(owner.space)], key=lambda edit: edit.at)
 
     async def override(self, owner: Owner, memory_id: str, session_id: str, text: str, /) -> Edit:
-        """Let search show `text` for a memory. Raises NotFound where the session has no such memory."""
+        """Let search show `text` for a memory. Raises NotFound where the session has no such memory.
+
+        Raises InvalidInput, with nothing done, for a text without a visible character, or of nothing but own output.
+        """
+        now = self._ctx.clock.now()
+        edit = self._shelf.admit(
+            Edit(kind=EditKind.OVERRIDE, memory_id=memory_id, session_id=session_id, text=text, at=now)
+        )
+        if is_blank(edit.text):
+            raise InvalidInput(field="text", problem="has no visible character: delete the memory to hide it")
         await self._require(owner, memory_id, session_id)
         told = Told(
-            Message(text=text, speaker=owner.user, at=self._ctx.clock.now()),
+            Message(text=edit.text, speaker=owner.user, at=now),
             tags=(edit_tag(session_id),),
             metadata={EDIT_OF: memory_id, EDIT_SESSION: session_id},
         )
         (told_by,) = (await self._local.add(owner, names.memory_edit(owner.user), (told,))).ids
-        edit = Edit(
-            kind=EditKind.OVERRIDE,
-            memory_id=memory_id,
-            session_id=session_id,
-            text=text,
-            told_by=told_by,
-            at=self._ctx.clock.now(),
-        )
-        return await self._lay(owner, edit)
+        return await self._lay(owner, edit.model_copy(update={"told_by": told_by}))
 
     async def bury(self, owner: Owner, memory_id: str, session_id: str, reason: str, /) -> Edit:
         """Let search no longer show a memory. Raises NotFound where the session has no such memory."""
         await self._require(owner, memory_id, session_id)
         now = self._ctx.clock.now()
         edit = Edit(kind=EditKind.TOMBSTONE, memory_id=memory_id, session_id=session_id, reason=reason, at=now)
-        return await self._lay(owner, edit)
+        return await self._lay(owner, self._shelf.admit(edit))
 
     async def undo(self, owner: Owner, memory_id: str, session_id: str, /) -> Edit:
         """Remove the edit of a memory, which is shown as it was. Raises NotFound if there is none."""

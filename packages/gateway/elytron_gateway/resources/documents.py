@@ -192,7 +192,7 @@ class Resources:
             created_at=now,
             updated_at=now,
         )
-        return Kept(key, resource, 0)
+        return Kept(key, self._shelf.admit(resource), 0)
 
     async def _ingest(self, owner: Owner, kept: Kept[Resource], data: bytes) -> Resource:
         await blobs.keep(self._ctx, owner.space, kept.key, data)

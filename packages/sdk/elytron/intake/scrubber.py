@@ -1,11 +1,13 @@
 """Removal from every incoming text, before it is stored: credentials, payment numbers, own output.
 
-Ids are left alone: they are compared, never read. `OPAQUE` names the fields that hold them.
+Ids are left alone: they are compared, never read. `OPAQUE` names the fields of requests that hold them, and stored
+forms mark theirs as `Opaque` in their types.
 """
 
 import asyncio
 from collections import Counter
 from enum import Enum, auto
+from functools import cache
 from typing import Final, NamedTuple, TypeVar, cast
 
 from elytron_core.contracts.admin.maintenance import MemoryFinalizeTurnRequest
@@ -18,6 +20,7 @@ from elytron_core.planes.conversation.candidates import CandidateDraft
 from elytron_core.planes.conversation.transcript import Message
 from elytron_core.policy.admission.own_output import is_own_output, strip_own_output
 from elytron_core.policy.privacy.secrets import scrub
+from elytron_core.scope import Opaque
 
 OWN_OUTPUT: Final = "recalled_memory"
 RECALLED: Final = "[recalled memory]"
@@ -123,14 +126,22 @@ def _value(value: ValueT, found: _Found, own: OwnOutput) -> ValueT:
     elif isinstance(value, CandidateDraft):
         own = OwnOutput.KEEP
     changed: dict[str, object] = {}
-    for name in type(value).model_fields:
-        if name in OPAQUE or name in VERIFIED:
-            continue
+    for name in _text_fields(type(value)):
         part: object = getattr(value, name)
         clean = _part(part, found, own, name)
         if clean is not part:
             changed[name] = clean
     return value.model_copy(update=changed) if changed else value
+
+
+@cache
+def _text_fields(kind: type[Value]) -> tuple[str, ...]:
+    """Return the fields of a form that may hold text: all but those of ids and of what is verified."""
+    return tuple(
+        name
+        for name, field in kind.model_fields.items()
+        if name not in OPAQUE and name not in VERIFIED and not any(isinstance(mark, Opaque) for mark in field.metadata)
+    )
 
 
 def _message(message: Message, found: _Found) -> Message:

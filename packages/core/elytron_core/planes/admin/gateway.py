@@ -9,7 +9,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.model import Value
 from elytron_core.planes.conversation import transcript
-from elytron_core.scope import Name
+from elytron_core.scope import Name, Opaque
 
 USERS = "gateway_users"
 KEYS = "gateway_keys"
@@ -41,7 +41,7 @@ class Allotment(Value):
     More is set aside while a call that has not read the lower limit may still add.
     """
 
-    space: str
+    space: Annotated[str, Opaque()]
     of: Quantity
     may_hold: int
     set_aside: int
@@ -50,12 +50,12 @@ class Allotment(Value):
 class User(Value):
     """A user of the gateway. The key is derived from `salt` and a secret, and is stored nowhere."""
 
-    user_id: Name
+    user_id: Annotated[Name, Opaque()]
     created_at: Instant
-    salt: str
+    salt: Annotated[str, Opaque()]
     """Random, and new with each key: a key that ended is never derived again, also for the same user's name."""
     revoked_at: Instant | None = None
-    spaces: tuple[str, ...] = ()
+    spaces: Annotated[tuple[str, ...], Opaque()] = ()
     """Every memory space that the user has written to."""
     allotted: tuple[Allotment, ...] = ()
     """The parts of the user's quota; together at most the quota."""
@@ -64,7 +64,7 @@ class User(Value):
 class KeyName(Value):
     """The user of a key's tag, so that a key alone identifies its user."""
 
-    user_id: Name
+    user_id: Annotated[Name, Opaque()]
 
 
 class Counts(Value):
@@ -83,7 +83,7 @@ class Counts(Value):
 class Session(Value):
     """A session that its user writes to. `flushed` of its `messages` were handed to extraction."""
 
-    session_id: Name
+    session_id: Annotated[Name, Opaque()]
     messages: int = 0
     flushed: int = 0
     created_at: Instant
@@ -101,10 +101,10 @@ class Edit(Value):
     """An override of a memory: another text, or that it is hidden. The memory itself is unchanged."""
 
     kind: EditKind
-    memory_id: Name
-    session_id: Name
+    memory_id: Annotated[Name, Opaque()]
+    session_id: Annotated[Name, Opaque()]
     text: Annotated[str, Field(max_length=limits.MESSAGE_CHARS)] = ""
-    told_by: str | None = None
+    told_by: Annotated[str | None, Opaque()] = None
     """The memory that holds an override's text, so that search finds it by its own words."""
     reason: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
     at: Instant
@@ -123,7 +123,7 @@ class ResourceStatus(StrEnum):
 class Resource(Value):
     """A file or document of a user. Its text is in its session, its bytes in the blob of its key."""
 
-    resource_id: Name
+    resource_id: Annotated[Name, Opaque()]
     title: Annotated[str, Field(max_length=limits.TOPIC_CHARS)] = ""
     description: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
     file_name: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
@@ -134,7 +134,7 @@ class Resource(Value):
     status: ResourceStatus = ResourceStatus.PENDING
     problem: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
     chunks: int = 0
-    twin: str = ""
+    twin: Annotated[str, Opaque()] = ""
     """The key of the look-up that finds equal content."""
     created_at: Instant
     updated_at: Instant
@@ -148,7 +148,7 @@ class Resource(Value):
 class Twin(Value):
     """The resource with a content, so that equal content is stored once."""
 
-    resource_id: Name
+    resource_id: Annotated[Name, Opaque()]
 
 
 class MessageItem(Value):
@@ -156,7 +156,7 @@ class MessageItem(Value):
 
     type: Name
     text: Annotated[str, Field(max_length=limits.MESSAGE_CHARS)] = ""
-    attachment: str = ""
+    attachment: Annotated[str, Opaque()] = ""
     name: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
     ext: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
 
@@ -167,18 +167,18 @@ class WaitingMessage(Value):
     message: transcript.Message
     items: tuple[MessageItem, ...] = ()
     """Its items, if there are files among them."""
-    key: Name | None = None
-    tags: tuple[Name, ...] = ()
+    key: Annotated[Name | None, Opaque()] = None
+    tags: Annotated[tuple[Name, ...], Opaque()] = ()
     metadata: transcript.Metadata = {}
 
 
 class Waiting(Value):
     """An addition that was not sent upstream yet."""
 
-    user: Name
-    app: Name
-    project: Name
-    session_id: Name
+    user: Annotated[Name, Opaque()]
+    app: Annotated[Name, Opaque()]
+    project: Annotated[Name, Opaque()]
+    session_id: Annotated[Name, Opaque()]
     messages: tuple[WaitingMessage, ...]
     at: Instant
     problem: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
@@ -188,19 +188,19 @@ class Waiting(Value):
 class Behind(Value):
     """Mark that an upstream misses additions of a space, with the server that sends them now."""
 
-    user: Name
-    app: Name
-    project: Name
-    holder: str = ""
+    user: Annotated[Name, Opaque()]
+    app: Annotated[Name, Opaque()]
+    project: Annotated[Name, Opaque()]
+    holder: Annotated[str, Opaque()] = ""
     held_until: Instant = Instant(0)
 
 
 class Attachment(Value):
     """A file that came with a message. `memory_id` is the message; the bytes lie in the blob of its key."""
 
-    memory_id: Name
-    session_id: Name
-    upload_id: Name | None = None
+    memory_id: Annotated[Name, Opaque()]
+    session_id: Annotated[Name, Opaque()]
+    upload_id: Annotated[Name | None, Opaque()] = None
     kind: Name
     name: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
     ext: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
