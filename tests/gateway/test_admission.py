@@ -98,7 +98,7 @@ async def test_every_text_that_a_caller_sends_is_admitted(tmp_path: Path) -> Non
         found = await gateway.search(
             wire.SearchRequest.model_validate({**who, "query": "boiler", "scope": ["all_user_memory", "resources"]})
         )
-        edit = {**who, "memory_id": found.results[0].id, "session_id": found.results[0].session_id}
+        edit: dict[str, Any] = {**who, "memory_id": found.results[0].id, "session_id": found.results[0].session_id}
         answers = [
             resource,
             await gateway.override(wire.OverrideRequest(**edit, text=text)),
@@ -118,7 +118,7 @@ async def test_a_blank_override_is_refused_before_anything_is_done(
     await gateway.add(add(ada, "The boiler code is 4417."))
     asked = wire.SearchRequest.model_validate({**ada, "query": "boiler code", "scope": ["all_user_memory"]})
     (found,) = (await gateway.search(asked)).results
-    edit = {**ada, "memory_id": found.id, "session_id": CHAT}
+    edit: dict[str, Any] = {**ada, "memory_id": found.id, "session_id": CHAT}
     with pytest.raises(InvalidInput, match="no visible character"):
         await gateway.override(wire.OverrideRequest(**edit, text=text))
     assert (await gateway.edits(wire.Placed(**ada))).edits == ()
