@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-TAG: Final = "elytron-memory"
+from elytron_core.policy.projection.escape import FenceTag
+
+TAG: Final = FenceTag.PROXY.value
 """The tag of what memory adds to a request."""
 _BLOCK: Final = re.compile(rf"<{TAG}\b[^>\n]{{0,40}}>.*?</{TAG}>", re.DOTALL)
+_BLOCK_ENDED: Final = re.compile(rf"\A.*</{TAG}>", re.DOTALL)
 _BLOCK_BEGUN: Final = re.compile(rf"<{TAG}\b.*\Z", re.DOTALL)
 _THOUGHT: Final = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 
@@ -122,5 +125,10 @@ def spoken(answer: str, /) -> str:
 
 
 def without_blocks(said: str, /) -> str:
-    """Return what was said without blocks of memory: a proxy before this one may have placed one."""
-    return _BLOCK.sub("", said).strip() if TAG in said else said
+    """Return what was said without blocks of memory: a proxy before this one may have placed one.
+
+    If an end is left over, the text before it is part of a block that a stored text closed too early: it goes as well.
+    """
+    if TAG not in said:
+        return said
+    return _BLOCK_ENDED.sub("", _BLOCK.sub("", said)).strip()

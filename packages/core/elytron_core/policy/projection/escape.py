@@ -2,16 +2,36 @@
 
 import re
 import unicodedata
+from enum import StrEnum
 from typing import Final
 
 from elytron_core.policy.projection.role_marks import ANGLED, BRACKETED, TURNED
 
 ELLIPSIS: Final = "…"
 JOINERS: Final = "\u200c\u200d"  # kept: emoji and Persian need them
+
+
+class FenceTag(StrEnum):
+    """Tags that surfaces put around recalled text, beside the fence `<memory-...>` itself.
+
+    A surface takes its tag from here, so that no text inside can close it.
+    """
+
+    PROXY = "elytron-memory"
+    BLOCKS = "memory_blocks"
+    BLOCK = "block"
+
+
+def _with_joiners(word: str) -> str:
+    return "".join(f"{re.escape(char)}[{JOINERS}]*+" for char in word)
+
+
+_TAGS = "|".join(map(_with_joiners, FenceTag))
 _FETCHING = "(?:img|image|picture|svg|iframe|video|audio|source|embed|object|link|script|style|input|body)"
 _FENCE = re.compile(
     rf"[<\uff1c\ufe64](?=[\s{JOINERS}]*+[/\uff0f]?[\s{JOINERS}]*+"
-    rf"(?:memory[{JOINERS}]*+-|(?<=[/\uff0f\s])memory[\s{JOINERS}]*+>|[|\uff5c]|[<\uff1c]?[/\uff0f]?sys>>|{ANGLED}|{_FETCHING}[\s/>]))",
+    rf"(?:memory[{JOINERS}]*+-|(?<=[/\uff0f\s])memory[\s{JOINERS}]*+>|(?:{_TAGS})(?![\w-])"
+    rf"|[|\uff5c]|[<\uff1c]?[/\uff0f]?sys>>|{ANGLED}|{_FETCHING}[\s/>]))",
     re.IGNORECASE,
 )
 """Openings of a fence of ours, of a mark that a tokenizer may read as its own, and of a tag that fetches something."""
