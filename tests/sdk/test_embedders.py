@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -336,7 +337,7 @@ def test_a_package_is_fetched_without_what_it_needs_by_the_first_installer_that_
     wheel = fetch("a==1.0", tmp_path / "package")
     assert wheel.read_text("utf-8").split()[:2] == ["download", "--quiet"]
     assert "--no-deps" in wheel.read_text("utf-8").split()
-    installer(tmp_path / "bin", "uv", 'echo "$@" > "$6/model.txt"')
+    installer(tmp_path / "bin", "uv", 'echo "$@" > "$7/model.txt"')
     assert fetch("a==1.0", tmp_path / "other") == tmp_path / "other"
     for name in ("uv", "pip"):
         installer(tmp_path / "bin", name, "exit 1")
@@ -351,6 +352,15 @@ def test_without_an_installer_the_way_out_is_told(tmp_path: Path, monkeypatch: p
         fetch("a==1.0", tmp_path / "package")
     monkeypatch.setattr("importlib.util.find_spec", somebody)
     assert [command[1:3] for command in fetch_commands("a==1.0", tmp_path)] == [("-m", "pip")]
+
+
+def test_no_installer_may_build_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("uv", "pip"):
+        installer(tmp_path / "bin", name, "exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    commands = fetch_commands("a==1.0", tmp_path)
+    assert len(commands) >= 2
+    assert all("--no-build" in each or ("--only-binary", ":all:") in pairwise(each) for each in commands)
 
 
 def test_a_model_that_nobody_knows_is_not_found() -> None:

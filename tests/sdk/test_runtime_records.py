@@ -1,5 +1,7 @@
 """The runtime's own records: written by its port alone, all of a commit or nothing, gone with what they repeat."""
 
+from pathlib import Path
+
 import pytest
 
 import elytron
@@ -92,3 +94,26 @@ async def test_they_are_kept_in_this_process_under_reserved_names_alone() -> Non
             records_of(spaceless)
     with pytest.raises(Unsupported, match="journal="):
         records_of(await elytron.connect("http://127.0.0.1:1"))
+
+
+async def test_an_archive_brings_them_to_their_owners_own_store_alone(tmp_path: Path) -> None:
+    path = tmp_path / "ada.elytron"
+    async with elytron.open("memory:", space="ada") as memory:
+        await memory.add("The boat is blue.")
+        await records_of(memory).put(OWN, "main", {"open": "one"})
+        assert (await memory.export(path, include_private=True)).documents["runtime_records"] == 1
+    async with elytron.open("memory:", space="ada") as other:
+        report = await other.import_archive(path)
+        assert (report.skipped, await stored(records_of(other))) == ({"runtime_records": 1}, {})
+        seen = await other.inspect(check=True)
+        assert seen.state_fingerprint == report.state_fingerprint
+        assert seen.journal_account is not None
+        assert (seen.journal_account.missing, seen.journal_account.altered) == (0, 0)
+    async with elytron.open("memory:", space="ada") as own:
+        await own.import_archive(elytron.MemoryImportRequest(path=str(path), with_agents=True))
+        assert await stored(records_of(own)) == {"main": {"open": "one"}}
+    async with elytron.open("memory:", space="ada") as new:
+        await new.import_archive(path, mode=elytron.ImportMode.BOOTSTRAP)
+        assert await stored(records_of(new)) == {}
+    with pytest.raises(InvalidInput, match="comes whole"):
+        elytron.MemoryImportRequest(path=str(path), mode=elytron.ImportMode.BOOTSTRAP, with_agents=True)

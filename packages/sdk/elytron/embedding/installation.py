@@ -137,9 +137,16 @@ def add_model2vec(name: str, folder: Path, /, *, models: Path | None = None) -> 
 
 def _kept(made: Path, place: Path) -> KeptModel:
     """Put a folder that was made in its place on the shelf."""
+    former = made.with_name(f"{made.name}.former")
     if place.exists():
-        shutil.rmtree(place)
-    made.replace(place)
+        place.replace(former)
+    try:
+        made.replace(place)
+    except OSError:
+        if former.exists():
+            former.replace(place)
+        raise
+    shutil.rmtree(former, ignore_errors=True)
     return next(kept for kept in kept_models(models=place.parent) if kept.name == place.name)
 
 
@@ -173,7 +180,9 @@ def fetch_commands(requirement: str, folder: Path, /) -> Sequence[Sequence[str]]
         commands.append((sys.executable, "-m", "pip", *options))
     uv = shutil.which("uv")
     if uv is not None:
-        commands.append((uv, "pip", "install", "--quiet", "--no-deps", "--target", str(folder), requirement))
+        commands.append(
+            (uv, "pip", "install", "--quiet", "--no-deps", "--no-build", "--target", str(folder), requirement)
+        )
     pip = shutil.which("pip")
     if pip is not None:
         commands.append((pip, *options))

@@ -14,6 +14,7 @@ from elytron_core.errors import UnreadableFile
 from elytron_core.planes.admin.gateway import WITH_BLOBS
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.knowledge import long_term, procedural
+from elytron_core.planes.knowledge.records import RUNTIME_RECORDS
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.ports.store import Document, Ref
 
@@ -30,12 +31,17 @@ class Survey(NamedTuple):
     """The space's record; None in an archive without private material."""
     brought: frozenset[Ref]
     """The documents that mode `bootstrap` may bring."""
+    own: tuple[Ref, ...]
+    """The runtime's own records."""
+    fingerprint_without_own: str
+    """The state's fingerprint without these."""
 
 
 def surveyed(reader: ArchiveReader, /) -> Survey:
     """Return the survey of an archive. Raises UnreadableFile if it is damaged."""
     counts: Counter[str] = Counter()
-    state = StateFingerprint()
+    state, others = StateFingerprint(), StateFingerprint()
+    own: list[Ref] = []
     record: Document | None = None
     brought: set[Ref] = set()
     unowned = {blob.key for blob in reader.manifest.blobs}
@@ -49,6 +55,10 @@ def surveyed(reader: ArchiveReader, /) -> Survey:
             brought.add(document.ref)
         counts[collection] += 1
         state.add(document)
+        if collection == RUNTIME_RECORDS:
+            own.append(document.ref)
+        else:
+            others.add(document)
         if document.ref == REF:
             record = document
     if unowned:
@@ -60,13 +70,13 @@ def surveyed(reader: ArchiveReader, /) -> Survey:
         SpaceRecord.from_bytes(record.body)
         if sum(1 for _ in reader.entries()) < batches_of(reader):
             raise UnreadableFile(name="archive", problem="has fewer journal entries than its documents need")
-    return Survey(dict(sorted(counts.items())), record, frozenset(brought))
+    return Survey(dict(sorted(counts.items())), record, frozenset(brought), tuple(own), others.hexdigest())
 
 
-def batches_of(reader: ArchiveReader, /) -> int:
-    """Return the number of batches of a full restore."""
-    blobs = len(reader.manifest.blobs)
-    return batch_count(documents=reader.count(DOCUMENTS), entries=reader.count(JOURNAL), blobs=blobs)
+def batches_of(reader: ArchiveReader, /, *, more_entries: int = 0) -> int:
+    """Return the number of batches of a full restore that adds `more_entries` to the journal."""
+    entries = reader.count(JOURNAL) + more_entries
+    return batch_count(documents=reader.count(DOCUMENTS), entries=entries, blobs=len(reader.manifest.blobs))
 
 
 async def in_thread(items: Iterator[T], /) -> AsyncIterator[T]:

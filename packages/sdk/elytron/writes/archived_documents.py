@@ -12,6 +12,7 @@ from elytron.intake.scrubber import OwnOutput, scrub_value
 from elytron.writes.settlement import Settled, settle
 from elytron_core.clock import Instant
 from elytron_core.model import Value
+from elytron_core.planes.knowledge import records
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Document, Ref
 from elytron_core.scope import Scope
@@ -61,7 +62,8 @@ async def _bring(ctx: OperationContext, scope: Scope, collection: str, part: tup
         known = await ctx.store.get(scope.space, list(places))
         for (ref, value), document in zip(places.items(), known, strict=True):
             there = home.kind.from_bytes(document.body) if document is not None else None
-            if not _is_alive(value, now) or (there is not None and _is_alive(there, now)):
+            is_reserved = isinstance(value, records.Record) and records.is_reserved(value.namespace)
+            if is_reserved or not _is_alive(value, now) or (there is not None and _is_alive(there, now)):
                 continue
             stored += 1
             brought = home.succeeding(value, there) if there is not None else value

@@ -53,12 +53,16 @@ class MemoryImportRequest(ScopedRequest):
     path: Path
     mode: ImportMode = ImportMode.FULL_RESTORE
     word: ArchiveWord = ArchiveWord.KEPT
+    with_agents: bool = False
+    """Bring what agents act on too, in a full restore: say so only of an archive from a store of one's own."""
     dry_run: bool = False
 
     @model_validator(mode="after")
     def _judged(self) -> Self:
         if self.word is ArchiveWord.CLAIMED and self.mode is ImportMode.FULL_RESTORE:
             raise ValueError("a full restore judges nothing: take the mode bootstrap for an archive of claims")
+        if self.with_agents and self.mode is not ImportMode.FULL_RESTORE:
+            raise ValueError("what agents act on comes whole: with_agents needs the mode full_restore")
         return self
 
 

@@ -52,7 +52,7 @@ async def import_archive(ctx: OperationContext, request: MemoryImportRequest, /)
     with reader:
         match request.mode:
             case ImportMode.FULL_RESTORE:
-                return await full_restore(ctx, scope, reader, dry_run=request.dry_run)
+                return await full_restore(ctx, scope, reader, with_agents=request.with_agents, dry_run=request.dry_run)
             case ImportMode.BOOTSTRAP:
                 return await bootstrap(ctx, scope, reader, word=request.word, dry_run=request.dry_run)
             case _:
