@@ -1,11 +1,12 @@
-"""The part of a space that may be published: beliefs, unless private or a chat's own, and records called public.
+"""The part of a space that may be published: beliefs that hold now, unless private or a chat's own, and public records.
 
-Turns stay with their owner.
+Turns stay with their owner, and so does every belief that was deleted, corrected, replaced or has ended.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from elytron_core.clock import Instant
 from elytron_core.ids import FactId
 from elytron_core.planes.knowledge import long_term, procedural, records
 
@@ -23,6 +24,7 @@ class Publisher:
 
     planes: Callable[[str, bytes], bytes | None]
     """The public form of a document of another plane."""
+    now: Instant
     _facts: set[FactId] = field(default_factory=set[FactId])
 
     def public(self, collection: str, body: bytes, /) -> bytes | None:
@@ -33,10 +35,10 @@ class Publisher:
         match collection:
             case long_term.FACTS:
                 fact = long_term.Fact.from_bytes(body)
-                if fact.privacy is long_term.Privacy.PRIVATE or fact.state is long_term.State.FORGOTTEN or fact.home:
+                if not self._is_public(fact):
                     return None
                 self._facts.add(fact.id)
-                return fact.model_copy(update={"citations": (), "chat": None}).to_bytes()
+                return fact.model_copy(update={"citations": (), "chat": None, "supersedes": None}).to_bytes()
             case long_term.SLOTS:
                 slot = long_term.Slot.from_bytes(body)
                 kept = tuple(fact for fact in slot.facts if fact in self._facts)
@@ -48,3 +50,12 @@ class Publisher:
                 return skill.model_copy(update={"citations": (), "source_chat_id": None}).to_bytes()
             case _:
                 return self.planes(collection, body)
+
+    def _is_public(self, fact: long_term.Fact) -> bool:
+        """Return whether `fact` is the current one of its slot, has not ended, and is neither private nor a chat's own.
+
+        What is open is listed, so a state that is added later stays out.
+        """
+        has_ended = fact.valid_to is not None and fact.valid_to <= self.now
+        is_shared = fact.privacy is not long_term.Privacy.PRIVATE and fact.home is None
+        return fact.state is long_term.State.ACTIVE and not has_ended and is_shared

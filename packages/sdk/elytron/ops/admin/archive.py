@@ -66,7 +66,7 @@ async def _export(
     counts: Counter[str] = Counter()
     redacted: Counter[str] = Counter()
     state, events, shown = StateFingerprint(), EventFingerprint(), EventFingerprint()
-    publisher = Publisher(public)
+    publisher = Publisher(public, ctx.clock.now())
     blobs = 0
     with ArchiveWriter(path, overwrite=overwrite) as writer:
         async for entry in store_pages.entries(ctx.store, scope.space):

@@ -1,0 +1,87 @@
+"""A public archive holds what stands now, and nothing that its owner deleted, corrected, replaced or let end."""
+
+import zipfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+import elytron
+from elytron import MemoryRuntime
+from elytron_core.clock import FrozenClock, instant
+from elytron_core.contracts.knowledge.facts import FactChangeRequest
+from elytron_core.ids import SeededIds
+from elytron_core.planes.knowledge.long_term import State
+
+pytestmark = pytest.mark.anyio
+
+DAY_MS = 86_400_000
+
+
+async def _superseded(memory: MemoryRuntime, clock: FrozenClock, text: str) -> None:
+    await memory.add_fact("home", text)
+    clock.advance(DAY_MS)
+    await memory.add_fact("home", "Ada lives in Porto")
+
+
+async def _invalidated(memory: MemoryRuntime, _: FrozenClock, text: str) -> None:
+    fact = await memory.add_fact("home", text)
+    await memory.change_fact(FactChangeRequest(id=fact.ids[0], action="invalidate"))
+
+
+async def _corrected(memory: MemoryRuntime, _: FrozenClock, text: str) -> None:
+    fact = await memory.add_fact("home", text)
+    await memory.correct(fact.ids[0], "Ada lives in Porto")
+
+
+async def _forgotten(memory: MemoryRuntime, _: FrozenClock, text: str) -> None:
+    fact = await memory.add_fact("home", text)
+    await memory.forget(fact.ids[0])
+
+
+async def _deleted(memory: MemoryRuntime, _: FrozenClock, text: str) -> None:
+    fact = await memory.add_fact("home", text)
+    await memory.change_fact(FactChangeRequest(id=fact.ids[0], action="delete"))
+
+
+Ending = Callable[[MemoryRuntime, FrozenClock, str], Awaitable[None]]
+ENDINGS: dict[State, Ending] = {
+    State.SUPERSEDED: _superseded,
+    State.INVALIDATED: _invalidated,
+    State.CORRECTED: _corrected,
+    State.FORGOTTEN: _forgotten,
+    State.DELETED: _deleted,
+}
+
+
+def test_every_state_of_a_fact_that_no_longer_stands_is_tried() -> None:
+    assert {*ENDINGS, State.ACTIVE, State.MERGED} == set(State)
+
+
+@pytest.mark.parametrize("state", ENDINGS)
+async def test_what_no_longer_stands_is_in_no_public_archive(state: State, tmp_path: Path) -> None:
+    clock = FrozenClock(instant("2026-03-01"), step_ms=1)
+    path = tmp_path / "public.elytron"
+    async with elytron.open("memory:", space="ada", clock=clock, ids=SeededIds()) as memory:
+        await memory.add_fact("pet", "Ada has a stoat")
+        await ENDINGS[state](memory, clock, "Ada lives in Lisbon")
+        await memory.export(path)
+    assert "Lisbon" not in words(path)
+    assert "stoat" in words(path)
+
+
+async def test_a_fact_that_has_ended_is_in_no_public_archive(tmp_path: Path) -> None:
+    clock = FrozenClock(instant("2026-03-01"), step_ms=1)
+    path = tmp_path / "public.elytron"
+    async with elytron.open("memory:", space="ada", clock=clock, ids=SeededIds()) as memory:
+        fact = await memory.add_fact("home", "Ada lives in Lisbon")
+        await memory.change_fact(FactChangeRequest(id=fact.ids[0], action="invalidate", at=instant("2026-03-09")))
+        clock.advance(30 * DAY_MS)
+        await memory.export(path)
+    assert "Lisbon" not in words(path)
+
+
+def words(path: Path) -> str:
+    """Return all that an archive says."""
+    with zipfile.ZipFile(path) as archive:
+        return "\n".join(archive.read(name).decode("utf-8", "replace") for name in archive.namelist())
