@@ -9,7 +9,7 @@ import pytest
 import elytron
 from elytron import MemoryRuntime
 from elytron_core.clock import FrozenClock, instant
-from elytron_core.contracts.knowledge.facts import FactChangeRequest
+from elytron_core.contracts.knowledge.facts import FactAction, FactChangeRequest
 from elytron_core.ids import SeededIds
 from elytron_core.planes.knowledge.long_term import State
 
@@ -26,7 +26,7 @@ async def _superseded(memory: MemoryRuntime, clock: FrozenClock, text: str) -> N
 
 async def _invalidated(memory: MemoryRuntime, _: FrozenClock, text: str) -> None:
     fact = await memory.add_fact("home", text)
-    await memory.change_fact(FactChangeRequest(id=fact.ids[0], action="invalidate"))
+    await memory.change_fact(FactChangeRequest(id=fact.ids[0], action=FactAction.INVALIDATE))
 
 
 async def _corrected(memory: MemoryRuntime, _: FrozenClock, text: str) -> None:
@@ -41,7 +41,7 @@ async def _forgotten(memory: MemoryRuntime, _: FrozenClock, text: str) -> None:
 
 async def _deleted(memory: MemoryRuntime, _: FrozenClock, text: str) -> None:
     fact = await memory.add_fact("home", text)
-    await memory.change_fact(FactChangeRequest(id=fact.ids[0], action="delete"))
+    await memory.change_fact(FactChangeRequest(id=fact.ids[0], action=FactAction.DELETE))
 
 
 Ending = Callable[[MemoryRuntime, FrozenClock, str], Awaitable[None]]
@@ -75,7 +75,9 @@ async def test_a_fact_that_has_ended_is_in_no_public_archive(tmp_path: Path) -> 
     path = tmp_path / "public.elytron"
     async with elytron.open("memory:", space="ada", clock=clock, ids=SeededIds()) as memory:
         fact = await memory.add_fact("home", "Ada lives in Lisbon")
-        await memory.change_fact(FactChangeRequest(id=fact.ids[0], action="invalidate", at=instant("2026-03-09")))
+        await memory.change_fact(
+            FactChangeRequest(id=fact.ids[0], action=FactAction.INVALIDATE, at=instant("2026-03-09"))
+        )
         clock.advance(30 * DAY_MS)
         await memory.export(path)
     assert "Lisbon" not in words(path)
