@@ -36,7 +36,10 @@ def exports(package: str, /) -> tuple[Callable[[str], object], Callable[[], list
             return names()
         home = None if name.startswith("__") else homes().get(name)
         if home is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            problem = f"module {package!r} has no attribute {name!r}"
+            if not name.startswith("_"):  # the errors are such a package themselves
+                problem += import_module("elytron_core.errors.foreign_names").export_instead(name, homes())
+            raise AttributeError(problem)
         # Definitions of modules stay, and searching them for garbage again and again takes a tenth of their loading.
         with Uncollected():
             value: object = getattr(import_module(home), name)

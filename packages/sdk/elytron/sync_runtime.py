@@ -10,10 +10,10 @@ from functools import cache, wraps
 from importlib import import_module
 from threading import Thread
 from types import TracebackType
-from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypeVar, overload
 
 from elytron.api import MemoryFace
-from elytron.api.base import NOT_CARRIED, Call, ReportT, RequestT
+from elytron.api.base import NOT_CARRIED, Call, ReportT, RequestT, no_call
 from elytron.runtime import MemoryRuntime
 from elytron_core.contracts.admin.inspection import MemoryCloseRequest, MemoryLifecycleReport, RuntimePhase
 from elytron_core.errors import StoreClosed, Unsupported
@@ -191,6 +191,11 @@ class BlockingMemory(Generic[FaceT]):
     read_subjects = blocking(MemoryFace.read_subjects)
     read_garden = blocking(MemoryFace.read_garden)
     _close = blocking(MemoryFace.close)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_call(self, name)
 
     def operate(self, request: Value, report: type[ReportT], /) -> ReportT:
         """Perform the operation that takes `request` and return what it reports. Raises Unsupported.

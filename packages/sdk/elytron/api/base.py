@@ -8,11 +8,23 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from inspect import iscoroutinefunction
 from itertools import zip_longest
-from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypeVar, cast, get_args, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    Self,
+    TypeVar,
+    cast,
+    get_args,
+    overload,
+)
 
 from elytron_core.contracts.admin.inspection import MemoryCloseRequest
 from elytron_core.errors import InvalidInput
-from elytron_core.errors.foreign_names import way_out
+from elytron_core.errors.foreign_names import call_instead, way_out
 from elytron_core.model import Request, Value
 from elytron_core.scope import Scope
 
@@ -128,6 +140,13 @@ class _Arguments:
             raise TypeError(f"{self._name}() has no {unknown[0]!r}{way_out(unknown[0], self._keywords)}")
 
 
+def no_call(memory: object, name: str, /) -> AttributeError:
+    """Return the error for a call that `memory` does not have, with the one that is meant."""
+    known = [each for each in dir(type(memory)) if not each.startswith("_")]
+    instead = "" if name.startswith("_") else call_instead(name, known)
+    return AttributeError(f"a memory has no {name!r}{instead}", name=name, obj=memory)
+
+
 class Face(ABC):
     """Calls of one family. Each builds a typed request and hands it to `operate`; no call does work of its own."""
 
@@ -138,6 +157,11 @@ class Face(ABC):
             is_call = iscoroutinefunction(member) and not name.startswith("_") and name != "operate"
             if is_call and not hasattr(member, TAKEN):
                 setattr(cls, name, _guarded(member))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_call(self, name)
 
     @property
     @abstractmethod

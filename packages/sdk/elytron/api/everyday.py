@@ -65,6 +65,7 @@ class EverydayFace(Face):
         diversity: contracts_recall.Diversity = contracts_recall.Diversity.AUTO,
         neighbours: int = 0,
         min_score: float = 0.0,
+        threshold: float | None = None,
         why_not: Sequence[str] = (),
         include_private: bool = False,
         user_id: str | None = None,
@@ -73,7 +74,8 @@ class EverydayFace(Face):
     ) -> contracts_recall.MemoryRecallReport:
         """Find what answers the query, best first, from the whole space or what the filters leave of it.
 
-        `filters` may be nested ones as mem0 takes them, which may name the user; `top_k` is its word for `limit`.
+        `filters` may be nested ones as mem0 takes them, which may name the user; `top_k` is its word for `limit`, and
+        `threshold` for `min_score`.
 
         >>> for hit in memory.recall("where is the boat key?", limit=1):
         ...     print(hit.speaker, "-", hit.text)
@@ -89,7 +91,7 @@ class EverydayFace(Face):
             cursor=cursor,
             diversity=diversity,
             neighbours=neighbours,
-            min_score=min_score,
+            min_score=min_score if threshold is None else threshold,
             why_not=validation.texts(why_not, field="why_not"),
             include_private=include_private,
         )
