@@ -31,7 +31,7 @@ from elytron_store.manifest import Manifest, read
 from elytron_store.sqlite import DriverReport, SqliteStore, driver_report
 from elytron_store.sqlite.database import driver
 from elytron_store.sqlite.database.driver import Library, Raw, library
-from elytron_store.sqlite.database.schema import APPLICATION_ID, STEPS, create
+from elytron_store.sqlite.database.schema import APPLICATION_ID, STEPS
 
 pytestmark = pytest.mark.anyio
 
@@ -137,12 +137,12 @@ async def test_a_store_without_its_manifest_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_newer_store_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, steps=(create, stamp))
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, steps=(*STEPS, stamp))
     await store.close()
     before = (tmp_path / "m.db").read_bytes()
     with pytest.raises(StoreNewer) as refused:
         await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
-    assert refused.value.found == 2
+    assert refused.value.found == len(STEPS) + 1
     assert (tmp_path / "m.db").read_bytes() == before
 
 
@@ -157,12 +157,12 @@ async def test_a_file_cut_short_is_refused(tmp_path: Path, kept: float) -> None:
 
 async def test_an_older_store_is_brought_on_and_kept_as_it_was(tmp_path: Path) -> None:
     await make(tmp_path / "m.db")
-    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, steps=(create, stamp))
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, steps=(*STEPS, stamp))
     assert await one(store, fact(1)) == Document(fact(1), 1, b"kept")
     assert await put(store, fact(2)) == Committed(2, 2)
     await store.close()
     assert look(tmp_path / "m.db", "SELECT space FROM stamps") == [("ada",)]
-    kept = tmp_path / "m.db.schema-1.bak"
+    kept = tmp_path / f"m.db.schema-{len(STEPS)}.bak"
     assert kept.stat().st_mode & 0o777 == 0o600
     before = await SqliteStore.open(kept, clock=CLOCK)
     assert await documents(before) == [Document(fact(1), 1, b"kept")]
@@ -177,7 +177,7 @@ async def test_a_migration_that_fails_changes_nothing_and_can_be_tried_again(tmp
     await make(tmp_path / "m.db")
     for _ in range(2):
         with pytest.raises(StoreError):
-            await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, steps=(create, fail))
+            await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, steps=(*STEPS, fail))
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
     assert await documents(store) == [Document(fact(1), 1, b"kept")]
     await store.close()

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from elytron_core.errors import StoreCorrupt, StoreForeign, StoreNewer
+from elytron_store.sqlite.database import rows
 from elytron_store.sqlite.database.driver import Library, Raw, library
 
 APPLICATION_ID = 0x456C7974
@@ -87,7 +88,51 @@ def create(raw: Raw, /) -> None:
         raw.execute(create_table(table, name=table))
 
 
-STEPS: tuple[Step, ...] = (create,)
+def rebuild_tables(raw: Raw, /) -> None:
+    """Bring a file of any layout that schema 1 has had to today's tables: the step to schema 2.
+
+    Builds before this step changed tables in place and called all of them schema 1: where rows lie, and the journal's
+    column `covers`. Raises StoreCorrupt for a layout that none of them wrote, and for a damaged journal entry.
+    """
+    known = {name: (create_table(name, name=name), _columns(raw, name)) for name in TABLES}
+    for name, (statement, columns) in known.items():
+        written = raw.execute("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)).fetchone()
+        if written is not None and written[0].replace(f'TABLE "{name}"', f"TABLE {name}") == statement:
+            continue
+        old = f"old_{name}"
+        raw.execute(f"ALTER TABLE {name} RENAME TO {old}")
+        raw.execute(statement)
+        fresh = _columns(raw, name)
+        if columns == fresh:
+            raw.execute(f"INSERT INTO {name} SELECT * FROM {old}")  # noqa: S608 - our own names
+        elif name == "journal" and columns == tuple(column for column in fresh if column != "covers"):
+            _copy_journal(raw)
+        else:
+            raise StoreCorrupt(what=f"the table {name!r} of the sqlite file")
+        raw.execute(f"DROP TABLE {old}")
+
+
+def _columns(raw: Raw, table: str) -> tuple[str, ...]:
+    return tuple(name for (name,) in raw.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall())
+
+
+_OLD_ENTRIES = "SELECT * FROM old_journal WHERE (space, sequence) > (?, ?) ORDER BY space, sequence LIMIT 1000"
+
+
+def _copy_journal(raw: Raw) -> None:
+    """Copy entries that were written before an entry could cover others: each covers itself alone."""
+    after = ("", 0)
+    while found := raw.execute(_OLD_ENTRIES, after).fetchall():
+        fresh: list[tuple[object, ...]] = []
+        for *place, check in found:
+            if rows.check_of(*place) != check:
+                raise StoreCorrupt(what=f"journal entry {place[1]}")
+            fresh.append((*place, 1, rows.check_of(*place, 1)))
+        raw.executemany("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", fresh)
+        after = (found[-1][0], found[-1][1])
+
+
+STEPS: tuple[Step, ...] = (create, rebuild_tables)
 """Step `n` leads from schema `n` to `n + 1`; a new one is added behind, none is ever changed."""
 
 

@@ -1,0 +1,76 @@
+"""A store of an earlier build opens with all that it held, or is refused and left as it was."""
+
+import gzip
+import hashlib
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import elytron
+from elytron_core.errors import StoreCorrupt
+from elytron_store.sqlite.database import schema
+
+pytestmark = pytest.mark.anyio
+
+SAMPLES = Path(__file__).parent / "old"
+LAYOUTS = sorted(path.name.removesuffix(".db.gz") for path in SAMPLES.glob("*.db.gz"))
+"""Each layout that schema 1 has had; a sample holds two turns, a fact (but the first), and an erased turn."""
+SCHEMAS = {2: "33da3eb0e11e04c1"}
+"""The schema that each version had when it was written: a changed table is a new version with a step to it."""
+
+
+@pytest.fixture(params=LAYOUTS)
+def old_store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / "m.db"
+    path.write_bytes(gzip.decompress((SAMPLES / f"{request.param}.db.gz").read_bytes()))
+    return path
+
+
+async def test_a_store_of_an_earlier_build_opens_with_all_that_it_held(old_store: Path, tmp_path: Path) -> None:
+    async with elytron.open(old_store, space="ada") as memory:
+        texts = {item.text for item in (await memory.list()).items}
+        assert {"I work as a nurse at the city hospital.", "Our cat hates the new stairs."} <= texts
+        assert "cat" in (await memory.recall("what does the cat hate?")).hits[0].text
+        found = (await memory.inspect(check=True)).store_check
+        assert found is not None
+        assert found.ok
+        await memory.add("The stairs are gone.")
+        await memory.export(tmp_path / "a.elytron", include_private=True)
+    async with elytron.open(old_store, space="ada") as memory:
+        assert len((await memory.list()).items) == len(texts) + 1
+    assert sorted(path.name for path in tmp_path.glob("m.db*")) == ["m.db", "m.db.schema-1.bak"]
+    assert all(b"to be erased soon" not in path.read_bytes() for path in tmp_path.glob("m.db*"))
+
+
+def change(path: Path, statement: str) -> bytes:
+    """Run a statement on a store's file and return its bytes."""
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute(statement)
+        raw.commit()
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["ALTER TABLE heads ADD COLUMN colour TEXT", "UPDATE journal SET digest = 'x' WHERE sequence = 1"],
+    ids=["a table that no build wrote", "a damaged journal entry"],
+)
+async def test_a_step_that_fails_leaves_the_old_store_as_it_was(tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "m.db"
+    path.write_bytes(gzip.decompress((SAMPLES / "rows-as-they-came.db.gz").read_bytes()))
+    change(path, statement)
+    with pytest.raises(StoreCorrupt):
+        async with elytron.open(path, space="ada") as memory:
+            await memory.list()
+    with closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("PRAGMA user_version").fetchone() == (1,)
+        assert not raw.execute("SELECT name FROM sqlite_schema WHERE name LIKE 'old_%'").fetchall()
+
+
+def test_a_changed_table_is_a_new_version() -> None:
+    statements = "\n".join(schema.create_table(name, name=name) for name in schema.TABLES)
+    found = hashlib.sha256(" ".join(statements.split()).encode()).hexdigest()[:16]
+    assert SCHEMAS.get(len(schema.STEPS)) == found, "add a step behind the others, and what it leads to here"
