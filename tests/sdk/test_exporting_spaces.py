@@ -44,9 +44,9 @@ async def test_by_default_no_private_word_leaves(memory: elytron.MemoryRuntime, 
     await lived(memory)
     report = await memory.export(tmp_path / "public.elytron")
     assert not report.include_private
-    assert report.documents == {"facts": 2, "skills": 1, "slots": 1}
+    assert report.documents == {"facts": 1, "skills": 1, "slots": 1}
     assert report.redacted["turns"] == report.redacted["chat_aliases"] == report.redacted["derived_refs"] // 2 == 1
-    assert (report.redacted["facts"], report.redacted["slots"], report.redacted["skills"]) == (2, 2, 1)
+    assert (report.redacted["facts"], report.redacted["slots"], report.redacted["skills"]) == (3, 2, 1)
     assert report.entries == 0
     written = everything_in(tmp_path / "public.elytron")
     assert CANARY not in written
