@@ -80,8 +80,50 @@ def test_without_anything_to_say_nothing_is_printed_or_made(elytron: CommandLine
         event(elytron, "UserPromptSubmit", prompt="  "),
     ):
         assert elytron("hooks", "recall", standard_input=given).output == ""
-    elytron("hooks", "keep", standard_input=event(elytron, "Stop"))
     assert list(elytron.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["session.jsonl", "a\0b"])
+def test_a_transcript_that_cannot_be_read_is_told(elytron: CommandLine, path: str) -> None:
+    result = elytron("hooks", "keep", standard_input=event(elytron, "Stop", transcript_path=path), expect=1)
+    assert "transcript_path names no file that can be read" in result.stderr
+    assert list(elytron.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 100_000,
+        '{"type": "user", "message": {"content": 5}}',
+        '{"type": "assistant", "message": {"content": true}}',
+        '{"type": "user", "message": 1.5}',
+        '{"type": "user", "message": {"content": "x"}, "timestamp": "noon", "isMeta": 1}',
+    ],
+)
+def test_an_odd_line_of_a_transcript_loses_no_turn(elytron: CommandLine, transcript: Path, line: str) -> None:
+    with transcript.open("a") as file:
+        file.write(f"\n{line}\n")
+    elytron("hooks", "keep", standard_input=event(elytron, "Stop"))
+    assert len(elytron.json("list")["items"]) == 2
+
+
+def test_a_turn_has_the_times_of_the_transcript(elytron: CommandLine, transcript: Path) -> None:
+    lines = [
+        {
+            "type": "user",
+            "timestamp": "2026-03-01T10:00:00.000Z",
+            "message": {"role": "user", "content": "Which code?"},
+        },
+        {
+            "type": "assistant",
+            "timestamp": "2026-03-01T10:00:07Z",
+            "message": {"role": "assistant", "content": "4417."},
+        },
+    ]
+    transcript.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    elytron("hooks", "keep", standard_input=event(elytron, "Stop"))
+    times = [item["at"] for item in elytron.json("list")["items"]]
+    assert times == [1_772_359_200_000, 1_772_359_207_000]
 
 
 @pytest.mark.parametrize("given", [b"", b"{", b"[]", b'{"prompt": "s3cret"}'])

@@ -38,6 +38,12 @@ def test_a_schema_that_never_was_is_foreign(version: object) -> None:
         read(json.dumps({**json.loads(KEPT.to_bytes()), "schema_version": version}).encode())
 
 
+def test_a_manifest_without_its_schema_is_foreign() -> None:
+    told = {name: value for name, value in json.loads(KEPT.to_bytes()).items() if name != "schema_version"}
+    with pytest.raises(StoreForeign):
+        read(json.dumps(told).encode())
+
+
 def test_a_newer_schema_is_told_from_a_foreign_one_whatever_else_it_says() -> None:
     newer = {"schema_name": "elytron.store", "schema_version": SCHEMA_VERSION + 1, "engine": {"kind": "sqlite"}}
     with pytest.raises(StoreNewer):

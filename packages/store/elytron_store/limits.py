@@ -1,6 +1,6 @@
 """Bounds of the engines: what they group, keep at hand and wait for."""
 
-BUSY_WAIT_S = 30.0
+BUSY_WAIT_S = 5.0
 GROUP_BATCHES = 256
 """Number of waiting batches that one transaction takes."""
 GROUP_BYTES = 16 * 1024 * 1024

@@ -37,7 +37,7 @@ class _Named(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     schema_name: Literal["elytron.store"] = "elytron.store"
-    schema_version: Annotated[int, Field(ge=1, strict=True)] = SCHEMA_VERSION
+    schema_version: Annotated[int, Field(ge=1, strict=True)]
 
 
 def read(data: bytes, /) -> Manifest:

@@ -3,13 +3,14 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from elytron_core import limits, strict_json
+from elytron_core.clock import Instant, instant
 from elytron_core.contracts.conversation.projection import MemoryProjectionReport, MemoryProjectionRequest
 from elytron_core.contracts.conversation.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput, InvalidJson
@@ -83,17 +84,25 @@ def context_of(report: MemoryProjectionReport, /) -> str | None:
 
 
 def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
-    """Return the write of the session's last prompt and reply; None if both are empty. A repeat changes nothing."""
-    prompt, reply = _last_turn(_entries(event.transcript_path))
-    said = event.last_assistant_message or reply
-    told = [(Role.USER, prompt.text), (Role.ASSISTANT, said)] if prompt is not None else [(Role.ASSISTANT, said)]
+    """Return the write of the session's last prompt and reply, at the transcript's own times; None if both are empty.
+
+    A repeat changes nothing. Raises InvalidInput if the transcript cannot be read and the event tells no reply.
+    """
+    try:
+        prompt, reply = _last_turn(_entries(event.transcript_path))
+    except InvalidInput:
+        if not event.last_assistant_message:
+            raise
+        prompt, reply = None, _TranscriptText("")
+    answer = replace(reply, text=event.last_assistant_message or reply.text)
+    parts = [(Role.USER, prompt), (Role.ASSISTANT, answer)] if prompt is not None else [(Role.ASSISTANT, answer)]
     turns = tuple(
         TurnDraft(
-            messages=(Message(role=role, text=text[: limits.MESSAGE_CHARS]),),
-            host_id=_host_id(event.session_id, prompt.uuid if prompt is not None else "", role, text),
+            messages=(Message(role=role, text=part.text[: limits.MESSAGE_CHARS], at=part.at),),
+            host_id=_host_id(event.session_id, prompt.uuid if prompt is not None else "", role, part.text),
         )
-        for role, text in told
-        if text.strip()
+        for role, part in parts
+        if part.text.strip()
     )
     return MemoryWriteRequest(scope=scope, write=TranscriptWrite(turns=turns)) if turns else None
 
@@ -138,39 +147,52 @@ def _with(hooks: Json, event: str, command: str) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Prompt:
-    uuid: str
+class _TranscriptText:
     text: str
+    at: Instant | None = None
+    uuid: str = ""
 
 
-def _last_turn(entries: Iterator[Json]) -> tuple[_Prompt | None, str]:
+def _last_turn(entries: Iterator[Json]) -> tuple[_TranscriptText | None, _TranscriptText]:
     """Return the last prompt of a transcript and the last words that the agent said behind it."""
-    prompt, reply = None, ""
+    prompt, reply = None, _TranscriptText("")
     for entry in entries:
         if entry.get("isMeta") or entry.get("isSidechain"):
             continue
         text = _words(entry.get("message"))
         if entry.get("type") == "user" and text and not text.startswith(_COMMANDS):
-            prompt, reply = _Prompt(str(entry.get("uuid", "")), text), ""
+            prompt, reply = _TranscriptText(text, _time_of(entry), str(entry.get("uuid", ""))), _TranscriptText("")
         elif entry.get("type") == "assistant" and text:
-            reply = text
+            reply = _TranscriptText(text, _time_of(entry))
     return prompt, reply
 
 
+def _time_of(entry: Json) -> Instant | None:
+    """Return the time that an entry tells; None if it tells none that is a timestamp."""
+    told = entry.get("timestamp")
+    try:
+        return instant(told) if isinstance(told, str) else None
+    except InvalidInput:
+        return None
+
+
 def _entries(path: str) -> Iterator[Json]:
-    """Yield the last entries of a transcript; none if the file is missing. Lines without a JSON object are skipped."""
+    """Yield the last entries of a transcript. Lines without a JSON object are skipped.
+
+    Raises InvalidInput for a file that is missing or cannot be read.
+    """
     try:
         with Path(path).open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - _TAIL_BYTES))
             lines = file.read(_TAIL_BYTES).splitlines()
-    except OSError:
-        return
+    except (OSError, ValueError):
+        raise InvalidInput(field="transcript_path", problem="names no file that can be read") from None
     for line in lines:
         try:
             found = json.loads(line)
-        except ValueError:
-            continue  # the first may begin in its middle, the last may not be written whole
+        except (ValueError, RecursionError):
+            continue  # the first may begin in its middle, the last may not be written whole, one may nest too deeply
         if isinstance(found, dict):
             yield cast("Json", found)
 
@@ -180,7 +202,9 @@ def _words(message: object) -> str:
     content = cast("Json", message).get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
         return content.strip()
-    parts = cast("list[Json]", [part for part in cast("list[Any]", content or []) if isinstance(part, dict)])
+    if not isinstance(content, list):
+        return ""
+    parts = cast("list[Json]", [part for part in cast("list[Any]", content) if isinstance(part, dict)])
     if any(part.get("type") == "tool_result" for part in parts):
         return ""
     return "\n".join(str(part.get("text", "")) for part in parts if part.get("type") == "text").strip()
