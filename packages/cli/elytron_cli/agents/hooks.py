@@ -86,7 +86,7 @@ def context_of(report: MemoryProjectionReport, /) -> str | None:
 def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
     """Return the write of the session's last prompt and reply, at the transcript's own times; None if both are empty.
 
-    A repeat changes nothing. Raises InvalidInput if the transcript cannot be read and the event tells no reply.
+    A repeat changes nothing. Raises InvalidInput if the transcript cannot be read and the event has no reply.
     """
     try:
         prompt, reply = _last_turn(_entries(event.transcript_path))
@@ -168,7 +168,7 @@ def _last_turn(entries: Iterator[Json]) -> tuple[_TranscriptText | None, _Transc
 
 
 def _time_of(entry: Json) -> Instant | None:
-    """Return the time that an entry tells; None if it tells none that is a timestamp."""
+    """Return the time in an entry; None if there is none that is a timestamp."""
     told = entry.get("timestamp")
     try:
         return instant(told) if isinstance(told, str) else None
