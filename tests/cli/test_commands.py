@@ -259,7 +259,7 @@ class TestControl:
     def test_only_unknown_ids_end_with_3_but_are_reported(self, elytron: CommandLine) -> None:
         memory = added(elytron, "tea")
         report = elytron.json("forget", "nobody", expect=3)
-        assert report["decisions"] == [{"id": "nobody", "outcome": "not_found"}]
+        assert report["decisions"] == [{"id": "nobody", "outcome": "not_found", "remaining": []}]
         assert "nothing was changed" in elytron("forget", "nobody", "--no-json", expect=3).stdout
         assert elytron.json("forget", "nobody", memory)["changed"] is True
 

@@ -120,11 +120,23 @@ def test_a_fact_closed_for_another_reason_does_not_say_that_it_ended(state: long
     assert (closed.valid_to, closed.closed_at, closed.state) == (None, LATER, state)
 
 
-@given(FACTS, st.sampled_from([state for state in long_term.State if state is not long_term.State.ACTIVE]))
-def test_a_closed_fact_stays_as_it_is(one: long_term.Fact, state: long_term.State) -> None:
+_GONE = [state for state in long_term.State if state is not long_term.State.ACTIVE and state not in long_term.HELD]
+
+
+@given(FACTS, st.sampled_from(_GONE))
+def test_a_fact_that_is_not_believed_stays_as_it_is(one: long_term.Fact, state: long_term.State) -> None:
     closed = long_term.close(one, at=NOW, because="first", state=state)
-    assert not closed.is_current
+    assert not closed.is_believed
     assert long_term.close(closed, at=LATER, because="second", state=long_term.State.DELETED) == closed
+
+
+@given(FACTS, st.sampled_from(sorted(long_term.HELD)))
+def test_a_closed_version_that_is_forgotten_comes_back_as_it_was(one: long_term.Fact, state: long_term.State) -> None:
+    current = one.model_copy(update={"state": long_term.State.ACTIVE})
+    closed = long_term.close(current, at=NOW, because="first", state=state)
+    gone = long_term.close(closed, at=LATER, because="asked", state=long_term.State.FORGOTTEN)
+    assert (gone.is_believed, gone.valid_to, gone.end_known_at) == (False, closed.valid_to, closed.end_known_at)
+    assert long_term.reopen(gone) == closed
 
 
 def test_case_and_white_space_of_a_topic_do_not_count() -> None:

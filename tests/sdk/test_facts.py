@@ -200,7 +200,7 @@ async def test_only_a_fact_that_stands_is_changed(memory: elytron.MemoryRuntime)
     (turn,) = (await memory.add("Hello")).ids
     (fact,) = (await believe(memory, "home", "Lisbon")).ids
     await change(memory, fact, FactAction.DELETE)
-    for name, match in ((turn, "names no fact"), (fact, "names a closed fact")):
+    for name, match in ((turn, "names no fact"), (fact, "it was deleted")):
         with pytest.raises(InvalidInput, match=match):
             await change(memory, name, FactAction.DELETE)
     with pytest.raises(InvalidInput, match="names no fact"):

@@ -19,6 +19,7 @@ from elytron import (
 )
 from elytron.state import conflict_retry
 from elytron_core.clock import FrozenClock
+from elytron_core.contracts.knowledge.control import ControlOutcome
 from elytron_core.errors import Conflict, NotFound, StoreBusy, StoreUnavailable
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.knowledge.long_term import Authority, Kind
@@ -135,8 +136,9 @@ async def test_two_facts_of_a_slot_can_be_erased_at_once_after_it_grew_unseen(
     porto = await fact(memory, "home", "Ada lives in Porto")
     madrid = await fact(memory, "home", "Ada lives in Madrid")
     says(store, lambda: fact(other, "home", "Ada lives in Lisbon"))
-    # Madrid is superseded by then, and so is not hidden; the slot that both leave still holds Lisbon.
-    assert not (await memory.forget(MemoryForgetRequest(ids=(madrid,)))).changed
+    # Madrid is superseded by then; the slot that both leave still holds Lisbon.
+    (decision,) = (await memory.forget(MemoryForgetRequest(ids=(madrid,)))).decisions
+    assert (decision.outcome, len(decision.remaining)) == (ControlOutcome.CHANGED, 2)
     await memory.erase(MemoryEraseRequest(ids=(porto, madrid)))
     assert [item.text for item in (await memory.list()).items] == ["Ada lives in Lisbon"]
 

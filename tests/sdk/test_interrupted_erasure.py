@@ -68,6 +68,11 @@ async def test_a_message_cut_out_of_a_turn_leaves_no_bytes_after_the_second_requ
     with pytest.raises(StoreUnavailable):
         await memory.erase(erase)
     again = await memory.erase(erase)
-    unchanged = ControlDecision(id=f"{turn}#1", outcome=ControlOutcome.UNCHANGED, plane=elytron.Plane.TRANSCRIPT)
+    unchanged = ControlDecision(
+        id=f"{turn}#1",
+        outcome=ControlOutcome.UNCHANGED,
+        plane=elytron.Plane.TRANSCRIPT,
+        reason="it was erased already",
+    )
     assert again.decisions == (unchanged,)
     assert store.erasures == 2

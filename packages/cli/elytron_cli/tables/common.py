@@ -103,6 +103,11 @@ def written(console: "Console", report: MemoryWriteReport, /) -> None:
 def controlled(console: "Console", report: MemoryControlReport, /) -> None:
     """Show what was done, or would be done, to each memory."""
     table(console, ("id", "outcome", "new id"), ((one.id, one.outcome, one.new_id) for one in report.decisions))
+    for one in report.decisions:
+        if one.reason is not None:
+            console.print(f"{line(one.id)}: {safe(one.reason)}", soft_wrap=True)
+        for other in one.remaining:
+            console.print(f"another version of it remains, for another time: {line(other)}", soft_wrap=True)
     for name, count in report.removed.items():
         console.print(f"{'would remove' if report.dry_run else 'removed'} {count} from {name}")
     for derived in report.derived:

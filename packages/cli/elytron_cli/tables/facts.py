@@ -64,6 +64,10 @@ def changed(console: "Console", report: FactChangeReport, /) -> None:
     new = f"  now {line(report.new_id)}" if report.new_id is not None else ""
     would = "would be " if report.dry_run else ""
     console.print(f"{would}{report.outcome.value}  {line(report.id)}{new}", soft_wrap=True)
+    if report.reason is not None:
+        console.print(safe(report.reason), soft_wrap=True)
+    for other in report.remaining:
+        console.print(f"another version of it remains, for another time: {line(other)}", soft_wrap=True)
 
 
 def forgotten(console: "Console", report: FactForgetReport, /) -> None:

@@ -127,6 +127,12 @@ class SpaceRecord(Value):
         """Return the tag of a slot; facts that count in one conversation alone have slots of their own."""
         return self.tag("slot", kind.value, long_term.topic_key(topic), *(home or ()))
 
+    def earlier_slot_tags(
+        self, kind: long_term.Kind, topic: str, home: ConversationKey | None = None, /
+    ) -> tuple[str, ...]:
+        """Return the tags that earlier builds may have given the slot."""
+        return tuple(self.tag("slot", kind.value, key, *(home or ())) for key in long_term.earlier_topic_keys(topic))
+
     def skill_tag(self, name: str, /) -> SkillId:
         return SkillId(self.tag("skill", name))
 

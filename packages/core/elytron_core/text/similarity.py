@@ -12,24 +12,41 @@ _UNSPACED = re.compile(
 )
 _MARKS: Final = 1024
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
+_FILLERS: Final = "\u115f\u1160\u3164\uffa0"
+"""Letters of Hangul that are not seen."""
+_IGNORABLE = re.compile(
+    f"[{_FILLERS}\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    "\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Code points that Unicode calls ignorable: characters of no width, marks of direction, selectors of variants."""
 
 
 def is_blank(text: str, /) -> bool:
     """Return whether `text` has nothing to see: only white space, controls and invisible characters."""
-    if text[:1].isalnum():
+    if text[:1].isalnum() and text[0] not in _FILLERS:
         return False  # nearly always
-    return all(char.isspace() or unicodedata.category(char) in _INVISIBLE for char in text)
+    return all(char.isspace() or unicodedata.category(char) in _INVISIBLE for char in visible(text))
+
+
+def visible(text: str, /, *, instead: str = "") -> str:
+    """Return `text` with `instead` for each character that is not seen and takes no room."""
+    return text if text.isascii() else _IGNORABLE.sub(instead, text)
 
 
 def plain(text: str, /) -> str:
-    """Return `text` without differences of case, width and white space; signs and accents stay."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    """Return `text` without differences of case, width, white space and of what is not seen; signs and accents stay."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible(text)).casefold())
+    return " ".join(text.casefold().split())
 
 
 def normalise(text: str, /) -> str:
-    """Return the form under which texts are the same: case, accents, width, punctuation and spacing do not count."""
+    """Return the form under which texts are the same: case, accents, width, punctuation and spacing do not count.
+
+    What is not seen does not count either, but the non-joiner parts words, as a hyphen does.
+    """
     if not text.isascii():
-        opened = unicodedata.normalize("NFKD", text).casefold()
+        opened = unicodedata.normalize("NFKD", visible(text.replace("\u200c", " "))).casefold()
         text = unicodedata.normalize("NFC", _ACCENTS.sub("", opened))
     return " ".join(_BREAKS.sub(" ", text.casefold()).split())
 

@@ -9,6 +9,8 @@ from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import KeptMemory, by_plane, citations_of, id_of, touched
 from elytron.documents.planes import HOMES
 from elytron.documents.prefix_scan import documents_under
+from elytron.documents.slots import key_of, read_slot
+from elytron.documents.stored_values import values_at
 from elytron.erasure.copies import copies_of, vectors_of
 from elytron.indexing.checkpoint_store import CHECKPOINT
 from elytron.memories.audit_trail import trail_documents
@@ -183,8 +185,11 @@ def _decision(memory_id: str, memory: Memory | None) -> ControlDecision:
     if memory is None:
         return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
     is_cut = isinstance(memory, TurnMemory) and memory.part in memory.turn.erased and not memory.turn.is_emptied
-    outcome = ControlOutcome.UNCHANGED if is_cut else ControlOutcome.CHANGED
-    return ControlDecision(id=memory_id, outcome=outcome, plane=memory.plane)
+    if is_cut:
+        return ControlDecision(
+            id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=memory.plane, reason="it was erased already"
+        )
+    return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=memory.plane)
 
 
 async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan) -> None:
@@ -198,8 +203,7 @@ async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan
                 await _leave_subject(ctx, scope, value, plan)
         case FactMemory(fact=fact):
             plan.refs[memory.ref] = memory.revision
-            slot_ref = Ref(long_term.SLOTS, plan.record.slot_tag(fact.kind, fact.topic, fact.home))
-            await _leave_slot(ctx, scope, slot_ref, fact, plan)
+            await _leave_slot(ctx, scope, fact, plan)
             stones = await stones_of(ctx, scope.space, plan.record, (fact,))
             plan.refs |= {ref: document.revision for ref, document in stones.items()}
             (use,) = await ctx.store.get(scope.space, (Ref(long_term.FACT_USES, fact.id),))
@@ -270,21 +274,21 @@ async def _take_trails(ctx: OperationContext, scope: Scope, memories: Sequence[M
             plan.changes[document.ref] = (trail, document.revision)
 
 
-async def _leave_slot(ctx: OperationContext, scope: Scope, ref: Ref, fact: long_term.Fact, plan: _Plan) -> None:
-    pending = plan.changes.get(ref)
-    if pending is None:
-        (document,) = await ctx.store.get(scope.space, (ref,))
-        if document is None:
-            return
-        pending = (long_term.Slot.from_bytes(document.body), document.revision)
-    slot, revision = pending
-    assert isinstance(slot, long_term.Slot)
-    facts = tuple(kept for kept in slot.facts if kept != fact.id)
-    if facts:
-        plan.changes[ref] = (slot.model_copy(update={"facts": facts}), revision)
-    else:
-        plan.changes.pop(ref, None)
-        plan.refs[ref] = revision
+async def _leave_slot(ctx: OperationContext, scope: Scope, fact: long_term.Fact, plan: _Plan) -> None:
+    stored = await read_slot(ctx.store, scope.space, plan.record, key_of(fact))
+    revisions = {**stored.earlier, **({stored.ref: stored.revision} if stored.revision else {})}
+    known = await values_at(ctx.store, scope.space, revisions, long_term.Slot)
+    for ref, slot in known.items():
+        pending, revision = plan.changes.get(ref, (slot, revisions[ref]))
+        assert isinstance(pending, long_term.Slot)
+        if fact.id not in pending.facts:
+            continue
+        facts = tuple(kept for kept in pending.facts if kept != fact.id)
+        if facts:
+            plan.changes[ref] = (pending.model_copy(update={"facts": facts}), revision)
+        else:
+            plan.changes.pop(ref, None)
+            plan.refs[ref] = revision
 
 
 async def _leave_subject(ctx: OperationContext, scope: Scope, subject: subjects.Subject, plan: _Plan) -> None:

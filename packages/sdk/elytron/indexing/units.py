@@ -113,15 +113,15 @@ def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
 def _fact(ref: Ref, fact: long_term.Fact) -> tuple[Unit, ...]:
     if fact.state is long_term.State.FORGOTTEN:
         return ()
-    held = _fact_unit(ref, fact, part=0, valid_to=None, recorded_at=fact.recorded_at, closed_at=fact.closed_at)
-    if fact.state not in long_term.HELD:
-        bounded = _fact_unit(
-            ref, fact, part=0, valid_to=fact.valid_to, recorded_at=fact.recorded_at, closed_at=fact.closed_at
+    closed_at = None if fact.is_believed else fact.closed_at
+    known_since = fact.end_known_at
+    if known_since is None:
+        return (
+            _fact_unit(ref, fact, part=0, valid_to=fact.valid_to, recorded_at=fact.recorded_at, closed_at=closed_at),
         )
-        return (bounded,)
-    # Before the change was known it was believed to hold on; since then, to have held until `valid_to`.
-    known_since = fact.closed_at or fact.recorded_at
-    ended = _fact_unit(ref, fact, part=1, valid_to=fact.valid_to, recorded_at=known_since, closed_at=None)
+    # Before the end was known it was believed to hold on; since then, to have held until `valid_to`.
+    held = _fact_unit(ref, fact, part=0, valid_to=None, recorded_at=fact.recorded_at, closed_at=known_since)
+    ended = _fact_unit(ref, fact, part=1, valid_to=fact.valid_to, recorded_at=known_since, closed_at=closed_at)
     return (held, ended)
 
 

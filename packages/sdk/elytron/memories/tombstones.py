@@ -13,7 +13,7 @@ from elytron_core.planes.knowledge import learning_rules, long_term
 from elytron_core.planes.knowledge.learning_rules import TOMBSTONES, Learning, Tombstone
 from elytron_core.planes.knowledge.long_term import Kind
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.admission.learning_rules import plain_content, sentences, telling
+from elytron_core.policy.admission.learning_rules import content_forms, sentences, telling
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import ConversationKey
@@ -23,7 +23,11 @@ LEARNING = Ref(learning_rules.LEARNING, learning_rules.KEY)
 
 def topic_tag(record: SpaceRecord, topic: str, /) -> str:
     """Return the tag of a topic in tombstones."""
-    return record.tag("tombstone topic", long_term.topic_key(topic))
+    return _topic_tag(record, long_term.topic_key(topic))
+
+
+def _topic_tag(record: SpaceRecord, key: str) -> str:
+    return record.tag("tombstone topic", key)
 
 
 async def bury(
@@ -70,9 +74,10 @@ async def stones_of_topic(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, topic: str, /
 ) -> dict[Ref, Document]:
     """Return the stored tombstones of every fact of a topic."""
-    tag = topic_tag(record, topic)
+    keys = (long_term.topic_key(topic), *long_term.earlier_topic_keys(topic))
+    tags = {_topic_tag(record, key) for key in keys}
     stones = store_pages.documents(ctx.store, space, TOMBSTONES)
-    return {stone.ref: stone async for stone in stones if Tombstone.from_bytes(stone.body).topic == tag}
+    return {stone.ref: stone async for stone in stones if Tombstone.from_bytes(stone.body).topic in tags}
 
 
 async def read_learning(ctx: OperationContext, space: SpaceId, /) -> tuple[Learning, int]:
@@ -132,7 +137,7 @@ def _places(
     record: SpaceRecord, kind: Kind, content: str, told: Iterable[str], home: ConversationKey | None
 ) -> list[Ref]:
     where = home or ()
-    tags = [record.tag("tombstone", plain_content(content), *where)]
+    tags = [record.tag("tombstone", form, *where) for form in content_forms(content)]
     tags += [record.tag("tombstone sentence", kind.value, sentence, *where) for sentence in told]
     return [Ref(TOMBSTONES, tag) for tag in tags]
 

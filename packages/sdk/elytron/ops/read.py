@@ -9,7 +9,7 @@ from elytron.documents.cursor import CursorForm
 from elytron.documents.hits import cited
 from elytron.documents.plane_documents import KeptMemory, at_of, forgotten_at, text_of
 from elytron.documents.planes import SHOWN
-from elytron.documents.stored_values import value_at, values_at
+from elytron.documents.slots import key_of, versions_of
 from elytron.memories.audit_trail import trails, with_trail
 from elytron.memories.disclosure import may_disclose, require_disclosed
 from elytron.memories.latest import latest_memories
@@ -272,12 +272,7 @@ async def _versions(ctx: OperationContext, scope: Scope, fact: long_term.Fact) -
     record: SpaceRecord | None = await ctx.spaces.find(scope.space)
     if record is None:
         return [fact]  # the space was erased since
-    ref = Ref(long_term.SLOTS, record.slot_tag(fact.kind, fact.topic, fact.home))
-    slot, _ = await value_at(ctx.store, scope.space, ref, long_term.Slot)
-    if slot is None:
-        return [fact]
-    refs = [Ref(long_term.FACTS, key) for key in slot.facts[-limits.SCAN_MAX :]]
-    return list((await values_at(ctx.store, scope.space, refs, long_term.Fact)).values())
+    return await versions_of(ctx.store, scope.space, record, key_of(fact)) or [fact]
 
 
 _CLOSED = {

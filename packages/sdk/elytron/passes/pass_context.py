@@ -21,6 +21,7 @@ from elytron_core.planes.admin.jobs import NOTHING, Maintained, Pass, Spent
 from elytron_core.planes.conversation import execution, transcript
 from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy.temporal import validity
 from elytron_core.ports.models import Said, Speaker
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
@@ -103,10 +104,11 @@ class Work:
         return found if found is not None and found.forgotten_at is None else None
 
     async def current_facts(self) -> list[long_term.Fact]:
-        """Return the space's current facts, newest first."""
+        """Return the space's facts that stand, newest first."""
         documents = await self.ctx.store.scan(self.space, long_term.FACTS, limit=limits.SCAN_MAX, descending=True)
         facts = [long_term.Fact.from_bytes(document.body) for document in documents]
-        return [fact for fact in facts if fact.is_current]
+        now = self.ctx.clock.now()
+        return [fact for fact in facts if validity.is_replaceable(fact, at=now)]
 
 
 async def read_turns(

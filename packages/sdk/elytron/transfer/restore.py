@@ -31,6 +31,7 @@ from elytron.writes.commit import commit
 from elytron.writes.knowledge.facts import draft_of, plan_facts
 from elytron.writes.knowledge.skills import plan_skills
 from elytron.writes.transcripts import ChangedTurn, TurnRules, plan_turns
+from elytron_core.clock import Instant
 from elytron_core.contracts.admin.archive import ArchiveWord, ImportMode, MemoryImportReport
 from elytron_core.contracts.conversation.write import (
     FactDraft,
@@ -49,6 +50,7 @@ from elytron_core.planes.conversation import transcript
 from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.planes.knowledge.records import RUNTIME_RECORDS
 from elytron_core.policy.admission.source_trust import as_claims
+from elytron_core.policy.temporal import validity
 from elytron_core.ports.store import Action, Batch, Document, Entry, JournalEntry, Put, Ref
 from elytron_core.scope import ConversationKey, Scope
 
@@ -213,7 +215,7 @@ async def _add(
     deleted: Counter[str] = Counter()
     skipped.update(ref.collection for ref in known)
     renamed = RenamedTurns()
-    async for plane, told, target, sources in _writes(scope, reader, known):
+    async for plane, told, target, sources in _writes(scope, reader, known, now=ctx.clock.now()):
         claimed = as_claims(told) if word is ArchiveWord.CLAIMED else told
         write = _cited_anew(claimed, renamed)
         report = await _commit(ctx, target, MemoryWriteRequest(scope=target, write=write), write)
@@ -289,7 +291,7 @@ async def _documents(reader: ArchiveReader, known: Collection[Ref]) -> AsyncIter
             yield document
 
 
-async def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -> AsyncIterator[_Told]:
+async def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref], *, now: Instant) -> AsyncIterator[_Told]:
     """Yield the archive as writes, without what is `known`: turns by conversation, then facts, then skills."""
     pending: list[tuple[TurnDraft, TurnSource]] = []
     key: ConversationKey | None = None
@@ -312,7 +314,7 @@ async def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref]) -
                 pending.append((draft, TurnSource(TurnId(document.ref.key), parts)))
             case long_term.FACTS:
                 fact = long_term.Fact.from_bytes(document.body)
-                if fact.is_current:
+                if validity.is_replaceable(fact, at=now):
                     facts.setdefault(fact.home, []).append(draft_of(fact, citations=fact.citations))
             case _:
                 skill = procedural.Skill.from_bytes(document.body)

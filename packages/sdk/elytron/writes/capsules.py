@@ -11,13 +11,13 @@ from elytron_core.contracts.conversation.write import Outcome, Verdict, WriteDec
 from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.contracts.planes import CapsuleDraft, CapsulesWrite
 from elytron_core.planes.conversation import continuity
-from elytron_core.planes.conversation.continuity import CapsuleId, CapsuleState, ContinuityCapsule
+from elytron_core.planes.conversation.continuity import CapsuleId, CapsuleKind, CapsuleState, ContinuityCapsule
 from elytron_core.planes.derived_refs import DerivedMemoryPlane
 from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.continuity import capsules as policy
 from elytron_core.ports.store import Action, Ref
-from elytron_core.scope import Scope
+from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text import similarity
 
 BLANK = "the topic or the summary is empty"
@@ -69,6 +69,13 @@ class _Book:
         left = {ref: self._kept[ref][0].provenance if ref in self._kept else () for ref in self._stored}
         return [(capsule, left[ref]) for ref, capsule in self._stored.items() if set(capsule.provenance) - {*left[ref]}]
 
+    def place_of(self, home: ConversationKey, kind: CapsuleKind, topic: str, /) -> str | None:
+        """Return the key of the conversation's capsule on a topic, which an earlier build may have tagged otherwise."""
+        for one in self.all:
+            if (one.channel, one.conversation, one.kind) == (*home, kind) and long_term.topic_key(one.topic) == topic:
+                return one.id.partition(":")[2]
+        return None
+
     def get(self, ref: Ref, /) -> ContinuityCapsule | None:
         return self._kept[ref][0] if ref in self._kept else None
 
@@ -98,7 +105,8 @@ def _written(scope: Scope, draft: CapsuleDraft, book: _Book, now: Instant) -> Wr
     key = scope.conversation_key
     topic = long_term.topic_key(draft.topic)
     tag = book.record.tag("capsule", *key, draft.capsule_kind.value, topic)
-    ref = Ref(continuity.CAPSULES, f"{book.record.conversation_tag(key)}.{tag}")
+    place = f"{book.record.conversation_tag(key)}.{tag}"
+    ref = Ref(continuity.CAPSULES, book.place_of(key, draft.capsule_kind, topic) or place)
     capsule = _capsule(scope, draft, CapsuleId(id_of(ref)), book.get(ref), now)
     replaced = None
     if draft.supersedes is not None:

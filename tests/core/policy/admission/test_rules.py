@@ -118,7 +118,12 @@ def rejected(reason: str) -> FactJudgement:
     ],
 )
 def test_each_draft_meets_its_rule(proposed: FactDraft, known: Fact | None, judgement: FactJudgement) -> None:
-    assert judge_fact(proposed, known, at=NOW) == judgement
+    assert judge_fact(proposed, versions(known), at=NOW) == judgement
+
+
+def versions(known: Fact | None) -> tuple[Fact, ...]:
+    """Return a slot with this version alone, or none."""
+    return (known,) if known is not None else ()
 
 
 DRAFTS = st.builds(
@@ -149,9 +154,9 @@ FACTS = st.builds(
 
 @given(DRAFTS, st.one_of(st.none(), FACTS))
 def test_no_accepted_draft_ever_breaks_a_guard(proposed: FactDraft, known: Fact | None) -> None:
-    made = judge_fact(proposed, known, at=NOW)
+    made = judge_fact(proposed, versions(known), at=NOW)
     assert (made.verdict is Verdict.ACCEPT) == (made.outcome is not Outcome.REJECTED)
-    assert made == judge_fact(proposed, known, at=NOW)
+    assert made == judge_fact(proposed, versions(known), at=NOW)
     if made.verdict is not Verdict.ACCEPT:
         assert made.reason
         return

@@ -84,17 +84,15 @@ def add(*, kind: Kind, at: Instant | None, dry_run: bool, **asked: Any) -> int |
     "states",
     multiple=True,
     type=OneOf(State),
-    default=(State.ACTIVE.value,),
-    show_default=True,
-    help="In which state; may be repeated.",
+    help="In which state, at any time; may be repeated. Default: those that hold now.",
 )
 @_KINDS
 @disclosing
 @paged("How many facts to show at most.")
 @common
-def list_facts(**asked: Any) -> int | None:
+def list_facts(*, states: tuple[State, ...], **asked: Any) -> int | None:
     """Show the facts that hold every word of QUERY, with what they are worth, and what is not learned."""
-    return answer(FactListRequest(**asked), tables_facts.listed)
+    return answer(FactListRequest(states=states or None, **asked), tables_facts.listed)
 
 
 @facts.command("show")

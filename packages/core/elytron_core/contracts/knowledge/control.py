@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -189,6 +189,9 @@ class ControlOutcome(StrEnum):
     NOT_FOUND = "not_found"
 
 
+Remaining = Annotated[tuple[str, ...], Field(max_length=limits.WRITES_PER_REQUEST)]
+
+
 class ControlDecision(Value):
     """One memory and what was done to it."""
 
@@ -197,6 +200,15 @@ class ControlDecision(Value):
     plane: Plane | None = None
     new_id: str | None = None
     reason: str | None = None
+    """Why the memory is as it was; always given if the outcome is `unchanged`."""
+    remaining: Remaining = ()
+    """Of a fact: the other versions that recall gives for other times. Name them too if they must go."""
+
+    @model_validator(mode="after")
+    def _has_reason(self) -> Self:
+        if self.outcome is ControlOutcome.UNCHANGED and not self.reason:
+            raise ValueError("has no reason: say why the memory is unchanged")
+        return self
 
 
 class MemoryControlReport(Value):

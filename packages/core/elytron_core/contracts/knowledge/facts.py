@@ -7,7 +7,7 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.control import ControlOutcome
+from elytron_core.contracts.knowledge.control import ControlOutcome, Remaining
 from elytron_core.contracts.scope_fields import Cursor, IncludePrivate, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 from elytron_core.model import Value
 from elytron_core.planes.conversation import transcript
@@ -63,13 +63,14 @@ class FactEntry(Value):
 
 
 class FactListRequest(ScopedRequest):
-    """Read facts a page at a time, oldest first; without `states`, those that stand.
+    """Read facts a page at a time, oldest first: those that hold now, or those in the given states at any time.
 
     With `query`, only facts that hold each of its words in topic, content, keywords or entities.
     """
 
     query: Query = ""
-    states: Annotated[tuple[long_term.State, ...], Field(max_length=limits.TAGS)] = (long_term.State.ACTIVE,)
+    states: Annotated[tuple[long_term.State, ...], Field(max_length=limits.TAGS)] | None = None
+    """Without any, what holds now, as recall gives it; empty: facts in every state."""
     kinds: Annotated[tuple[long_term.Kind, ...], Field(max_length=limits.TAGS)] = ()
     include_private: IncludePrivate = False
     limit: PageLimit = 100
@@ -122,7 +123,7 @@ class FactAction(StrEnum):
 
 
 class FactChangeRequest(ScopedRequest):
-    """Change one current fact."""
+    """Change one fact that is believed to hold at some time: now, earlier, or later."""
 
     id: FactKey
     action: FactAction
@@ -137,13 +138,19 @@ class FactChangeRequest(ScopedRequest):
 
 
 class FactChangeReport(Value):
-    """Outcome of the fact. `new_id` is the version that replaced it."""
+    """Outcome of the fact. `new_id` is the version that replaced it.
+
+    `remaining` are, after a deletion, the other versions that recall gives for other times. Each can be deleted too.
+    """
 
     space: str
     id: str
     action: FactAction
     outcome: ControlOutcome
+    reason: str | None = None
+    """Why the fact is as it was; always given if the outcome is `unchanged`."""
     new_id: str | None = None
+    remaining: Remaining = ()
     changed: bool
     dry_run: bool = False
     sequence: int = 0
@@ -151,7 +158,9 @@ class FactChangeReport(Value):
 
 
 class FactForgetRequest(ScopedRequest):
-    """Forget every standing fact that holds each word of `query`; they are not learned again until allowed.
+    """Forget every fact that recall may give, for any time, and that holds each word of `query`.
+
+    They are not learned again until allowed.
 
     A dry run names the facts and returns a token. The real call takes the token, and forgets these facts or none.
     """

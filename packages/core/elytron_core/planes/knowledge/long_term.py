@@ -1,5 +1,6 @@
 """The plane of shared long-term facts: admitted beliefs, one current value per slot, history kept."""
 
+import unicodedata
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Final
@@ -12,6 +13,7 @@ from elytron_core.ids import FactId
 from elytron_core.model import Value
 from elytron_core.planes.evidence import Trust
 from elytron_core.scope import ConversationKey, Name
+from elytron_core.text import similarity
 
 FACTS = "facts"
 SLOTS = "slots"
@@ -118,6 +120,14 @@ HELD = frozenset({State.SUPERSEDED, State.INVALIDATED})
 """States of facts that are still believed to have held until `valid_to`."""
 
 
+class FactClosing(Value):
+    """First closing of a fact that was closed again later."""
+
+    state: State
+    at: Instant
+    because: str | None = None
+
+
 class Fact(Value):
     """One version of a slot's value. Valid time says when it held, recorded time when it was believed."""
 
@@ -147,6 +157,8 @@ class Fact(Value):
     """Since when it counts as stale by a control call; the next confirmation ends that."""
     closed_at: Instant | None = None
     closed_because: str | None = None
+    closed_before: FactClosing | None = None
+    """Of an earlier version that was closed again since, as forgotten or deleted, say: how it was closed first."""
     gone_at: Instant | None = None
     """Of a fact that a proposal deleted: when that was observed. Without it, it was when the fact was closed."""
     state: State = State.ACTIVE
@@ -170,7 +182,20 @@ class Fact(Value):
 
     @property
     def is_current(self) -> bool:
+        """Return whether no other version follows it; it may not have begun to hold yet."""
         return self.state is State.ACTIVE
+
+    @property
+    def is_believed(self) -> bool:
+        """Return whether it is believed to hold at some time: a recall for that time shows it."""
+        return self.is_current or self.state in HELD
+
+    @property
+    def end_known_at(self) -> Instant | None:
+        """Return since when it is known until when it held; None if that was known from the beginning."""
+        if self.closed_before is not None:
+            return self.closed_before.at
+        return self.closed_at if self.state in HELD else None
 
     @property
     def home(self) -> ConversationKey | None:
@@ -200,8 +225,17 @@ class FactUse(Value):
 
 
 def topic_key(topic: str, /) -> str:
-    """Return the form under which topics are the same: case and runs of white space do not count."""
-    return " ".join(topic.casefold().split())
+    """Return the form under which topics are the same: case, width, white space and what is invisible do not count."""
+    return similarity.plain(topic)
+
+
+def earlier_topic_keys(topic: str, /) -> tuple[str, ...]:
+    """Return the forms under which earlier builds kept this topic, if they differ: one for each way of writing it."""
+    if topic.isascii():
+        return ()
+    written = dict.fromkeys((topic, *(unicodedata.normalize(form, topic) for form in ("NFC", "NFD", "NFKC", "NFKD"))))
+    keys = dict.fromkeys(" ".join(one.casefold().split()) for one in written)
+    return tuple(key for key in keys if key != topic_key(topic))
 
 
 def end_of(tier: Tier | None, observed_at: Instant, /) -> Instant | None:
@@ -221,10 +255,31 @@ def newest_citations(citations: Iterable[str], /) -> tuple[str, ...]:
 
 
 def close(fact: Fact, *, at: Instant, because: str, state: State, by: FactId | None = None) -> Fact:
-    """Return `fact` closed at `at`; a closed fact stays as it is."""
-    if not fact.is_current:
+    """Return `fact` closed at `at`; one that is not believed any more stays as it is.
+
+    A version that had been closed keeps its end, and how it was closed.
+    """
+    if not fact.is_believed:
         return fact
-    valid_to = fact.valid_to if fact.valid_to is not None or state not in HELD else at
+    update: dict[str, object] = {"state": state, "closed_at": at, "closed_because": because}
+    if fact.is_current:
+        ends_now = state in HELD and fact.valid_to is None
+        update |= {"superseded_by": by, "valid_to": at if ends_now else fact.valid_to}
+    else:
+        update |= {"superseded_by": by or fact.superseded_by, "closed_before": fact.closed_before or _closing(fact)}
+    return fact.model_copy(update=update)
+
+
+def reopen(fact: Fact, /) -> Fact:
+    """Return a forgotten fact as it was before."""
+    before = fact.closed_before
+    if before is None:
+        return fact.model_copy(update={"state": State.ACTIVE, "closed_at": None, "closed_because": None})
     return fact.model_copy(
-        update={"state": state, "closed_at": at, "closed_because": because, "superseded_by": by, "valid_to": valid_to}
+        update={"state": before.state, "closed_at": before.at, "closed_because": before.because, "closed_before": None}
     )
+
+
+def _closing(fact: Fact) -> FactClosing:
+    closed_at = fact.closed_at if fact.closed_at is not None else fact.recorded_at
+    return FactClosing(state=fact.state, at=closed_at, because=fact.closed_because)

@@ -9,6 +9,7 @@ from elytron_core.ids import FactId
 from elytron_core.planes.admin.audit import AuditAction
 from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.knowledge.long_term import Fact, Privacy, Reach, State
+from elytron_core.policy.temporal import slot_versions
 from elytron_core.scope import ConversationKey
 from elytron_core.text import similarity
 
@@ -22,6 +23,23 @@ AUDITED: Final = {
     FactAction.CHANGE_SCOPE: AuditAction.SCOPE_CHANGED,
 }
 SLOT_TAKEN: Final = "its slot has another value by now"
+NOT_FORGOTTEN: Final = "it is not forgotten"
+STAYS: Final = {
+    FactAction.CORRECT: "it says that already",
+    FactAction.SUPERSEDE: "it says that already",
+    FactAction.INVALIDATE: "it ends then already",
+    FactAction.MARK_STALE: "it is marked stale already",
+    FactAction.CHANGE_PRIVACY: "it has that privacy already",
+    FactAction.CHANGE_SCOPE: "it counts there already",
+}
+"""Why an action leaves a fact as it is."""
+GONE: Final = {
+    State.CORRECTED: "it was corrected: another version took its place",
+    State.FORGOTTEN: "it is forgotten already",
+    State.DELETED: "it was deleted",
+    State.MERGED: "it was merged into another fact: merge_facts takes that back",
+}
+"""Why a fact that is not believed any more is not changed."""
 STRICTNESS: Final = {Privacy.PUBLIC: 0, Privacy.SHARED: 1, Privacy.PRIVATE: 2}
 
 _FIELDS: Final[dict[FactAction, frozenset[str]]] = {
@@ -56,25 +74,34 @@ def require_fields(request: FactChangeRequest, /) -> None:
         raise InvalidInput(field="content", problem="is blank: forget or delete the fact instead")
 
 
+def require_believed(fact: Fact, /) -> None:
+    """Raise InvalidInput unless `fact` is believed to hold at some time."""
+    if not fact.is_believed:
+        raise InvalidInput(field="id", problem=f"names a fact that no call changes: {GONE[fact.state]}")
+
+
 def change(
     fact: Fact, request: FactChangeRequest, /, *, at: Instant, new_id: FactId, here: ConversationKey
 ) -> FactChange | None:
-    """Return what `request` makes of a standing fact at `at`, in the conversation `here`; None if it is so already."""
+    """Return what `request` makes of a fact at `at`, in the conversation `here`; None if it is so already.
+
+    Any version that is believed can be changed: one that holds, has held, or has not begun. What takes the place of a
+    version that ends, ends when that did.
+    """
     match request.action:
         case FactAction.CORRECT | FactAction.SUPERSEDE:
             return _replaced(fact, request, at=at, new_id=new_id)
         case FactAction.DELETE:
             return FactChange(long_term.close(fact, at=at, because=request.reason or "deleted", state=State.DELETED))
         case FactAction.INVALIDATE:
-            closed = long_term.close(fact, at=at, because=request.reason or "invalidated", state=State.INVALIDATED)
-            return FactChange(closed.model_copy(update={"valid_to": _moment(fact, request, at)}))
+            return _ended(fact, request, at=at)
         case FactAction.MARK_STALE:
             return FactChange(fact.model_copy(update={"stale_at": at})) if fact.stale_at is None else None
         case FactAction.CHANGE_PRIVACY:
             same = fact.privacy is request.privacy
             return None if same else FactChange(fact.model_copy(update={"privacy": request.privacy}))
         case FactAction.CHANGE_SCOPE:
-            return _moved(fact, request, here)
+            return _moved(fact, request, here, at=at)
         case _:
             assert_never(request.action)
 
@@ -99,9 +126,10 @@ def _replaced(fact: Fact, request: FactChangeRequest, *, at: Instant, new_id: Fa
     is_wrong = request.action is FactAction.CORRECT
     state = State.CORRECTED if is_wrong else State.SUPERSEDED
     because = request.reason or state.value
+    moment = None if is_wrong else _moment(fact, request, at)
     old = long_term.close(fact, at=at, because=because, state=state, by=new_id)
-    if not is_wrong:
-        old = old.model_copy(update={"valid_to": _moment(fact, request, at)})
+    if moment is not None:
+        old = old.model_copy(update={"valid_to": moment})
     new = fact.model_copy(
         update={
             "id": new_id,
@@ -114,26 +142,47 @@ def _replaced(fact: Fact, request: FactChangeRequest, *, at: Instant, new_id: Fa
             "supersedes": fact.id,
             "certainty": None,
             "stale_at": None,
+            # The end of the version was known before this correction of it.
+            "closed_at": None if fact.is_current else at,
+            "closed_before": None,
         }
-        | ({} if is_wrong else _begun(fact, _moment(fact, request, at), at=at))
+        | ({} if moment is None else _begun(fact, moment, at=at))
     )
     return FactChange(old, new)
 
 
+def _ended(fact: Fact, request: FactChangeRequest, *, at: Instant) -> FactChange | None:
+    moment = _moment(fact, request, at)
+    if not fact.is_current and fact.valid_to == moment:
+        return None
+    closed = long_term.close(fact, at=at, because=request.reason or "invalidated", state=State.INVALIDATED)
+    return FactChange(closed.model_copy(update={"valid_to": moment}))
+
+
 def _begun(fact: Fact, moment: Instant, *, at: Instant) -> dict[str, Instant | None]:
     """Return the times of a fact of the same tier that holds since `moment` and was observed at `at`."""
-    return {"observed_at": at, "valid_from": moment, "valid_to": long_term.end_of(fact.tier, at)}
+    ends = long_term.end_of(fact.tier, at)
+    if not fact.is_current and fact.valid_to is not None:
+        ends = fact.valid_to if ends is None else min(ends, fact.valid_to)
+    return {"observed_at": at, "valid_from": moment, "valid_to": ends}
 
 
 def _moment(fact: Fact, request: FactChangeRequest, at: Instant) -> Instant:
-    """Return when the fact ceased to hold. Raises InvalidInput before it began."""
+    """Return when the fact ceased to hold. Raises InvalidInput before it began, and after it ended."""
     moment = request.at if request.at is not None else at
     if fact.valid_from is not None and moment < fact.valid_from:
-        raise InvalidInput(field="at", problem="is before the fact began to hold")
+        problem = "is before the fact began to hold: name a later time, or correct or delete it"
+        raise InvalidInput(field="at", problem=problem)
+    ends = fact.valid_to if not fact.is_current else None
+    if ends is not None and (ends < moment or (ends == moment and request.content is not None)):
+        problem = "is after the fact ceased to hold: name an earlier time, or change the version that follows it"
+        raise InvalidInput(field="at", problem=problem)
     return moment
 
 
-def _moved(fact: Fact, request: FactChangeRequest, here: ConversationKey) -> FactChange | None:
+def _moved(fact: Fact, request: FactChangeRequest, here: ConversationKey, *, at: Instant) -> FactChange | None:
+    if slot_versions.is_past(fact, at=at):
+        raise InvalidInput(field="id", problem="names a version that has ceased to hold: move the one that holds now")
     is_chat = request.reach is Reach.CHAT
     update = {
         "reach": request.reach,

@@ -1,6 +1,7 @@
 """Decides whether a proposed fact may be learned: by the rules of its space, and by what was forgotten before."""
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
@@ -21,12 +22,13 @@ SUPPRESSED: Final = "its topic is suppressed: allow it with set_learning first"
 FORGOTTEN_BEFORE: Final = "it was forgotten: allow its topic with set_learning, or undo the forgetting"
 
 _REFUSALS: Final = {LearningState.PAUSED: PAUSED, LearningState.SUPPRESSED: SUPPRESSED}
+_ENDING: Final = ".!。！ "
 _ENDS: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 
 def refusal(draft: FactDraft, learning: Learning, /) -> str:
     """Return why the rules keep a proposed fact from being learned; an empty text if they do not."""
-    told = similarity.normalise(" ".join((draft.topic, *draft.keywords, *draft.entities, draft.content)))
+    told = " ".join((draft.topic, *draft.keywords, *draft.entities, draft.content))
     return next((_REFUSALS[rule.state] for rule in learning.rules if _is_about(told, rule.topic)), "")
 
 
@@ -36,8 +38,16 @@ def is_paused(learning: Learning, /) -> bool:
 
 
 def _is_about(told: str, topic: str | None) -> bool:
-    """Return whether a normalised text has every word of `topic`."""
-    return topic is None or all(similarity.holds(told, word) for word in similarity.normalise(topic).split())
+    """Return whether a text has every word of `topic`, in one of the forms in which they are compared."""
+    return topic is None or any(
+        all(similarity.holds(text, word) for word in words.split())
+        for text, words in zip(_forms(told), _forms(topic), strict=True)
+    )
+
+
+def _forms(text: str) -> tuple[str, str]:
+    """Return a text in normal form, with what is not seen left out, and read as a break between words."""
+    return similarity.normalise(similarity.visible(text)), similarity.normalise(similarity.visible(text, instead=" "))
 
 
 def after(learning: Learning, event: LearningEvent, /) -> Learning:
@@ -68,12 +78,18 @@ def _same(one: str | None, other: str | None) -> bool:
 
 def plain_content(content: str, /) -> str:
     """Return the form under which a forgotten content is recognised."""
-    return similarity.plain(content).rstrip(".!。！ ")
+    return similarity.plain(content).rstrip(_ENDING)
+
+
+def content_forms(content: str, /) -> tuple[str, ...]:
+    """Return the forms under which a forgotten content is tagged, the one of earlier builds last."""
+    earlier = " ".join(unicodedata.normalize("NFKC", content).casefold().split()).rstrip(_ENDING)
+    return tuple(dict.fromkeys((plain_content(content), earlier)))
 
 
 def sentences(text: str, /) -> tuple[str, ...]:
-    """Return the normalised sentences of a message, each once, up to the bound."""
-    found = (similarity.normalise(part) for part in _ENDS.split(text))
+    """Return the normalised sentences of a message, each form once, up to the bound."""
+    found = (form for part in _ENDS.split(text) for form in _forms(part))
     return tuple(dict.fromkeys(part for part in found if part))[: limits.TOMBSTONE_SENTENCES]
 
 

@@ -7,6 +7,7 @@ another tier, or of a later time after the fact's tier was over, it takes the fa
 so only the other two hold for it. A deleted fact is not taken again from an observation before that.
 """
 
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from elytron_core.clock import Instant
@@ -14,6 +15,7 @@ from elytron_core.contracts.conversation import write as contracts_write
 from elytron_core.model import Value
 from elytron_core.planes.knowledge import long_term
 from elytron_core.policy.admission import procedure_checks
+from elytron_core.policy.temporal import slot_versions, validity
 from elytron_core.text import similarity
 
 VOUCHED: Final = frozenset(
@@ -57,25 +59,40 @@ def effective_confidence(draft: contracts_write.FactDraft, /) -> long_term.Confi
     return _confidence(draft.authority, draft.confidence)
 
 
-def judge_fact(draft: contracts_write.FactDraft, newest: long_term.Fact | None, *, at: Instant) -> FactJudgement:
-    """Return what is to become of `draft` beside the `newest` fact of its slot; of closed ones only a deletion counts.
+def judge_fact(draft: contracts_write.FactDraft, versions: Sequence[long_term.Fact], *, at: Instant) -> FactJudgement:
+    """Return what is to become of `draft` beside the versions of its slot, oldest first.
 
-    A draft without a time of observation was observed at `at`.
+    Of those that cannot be replaced only a deletion counts. A draft without a time of observation was observed at `at`.
     """
     if draft.authority is long_term.Authority.ASSISTANT_SELF_CLAIM:
         return rejected(SELF_CLAIM)
     if similarity.is_blank(draft.topic):
         return rejected(EMPTY_TOPIC)
-    known = newest if newest is not None and newest.is_current else None
+    known = known_version(draft, versions, at=at)
     match draft.operation:
         case contracts_write.FactOperation.DELETE:
             return _judge_delete(draft, known, at=at)
         case contracts_write.FactOperation.UPSERT:
-            if newest is not None and _is_before_deletion(draft, newest, at=at):
+            if versions and _is_before_deletion(draft, versions[-1], at=at):
                 return rejected(OLDER_THAN_DELETION)
             return _judge_upsert(draft, known, at=at)
         case _:
             assert_never(draft.operation)
+
+
+def known_version(
+    draft: contracts_write.FactDraft, versions: Sequence[long_term.Fact], /, *, at: Instant
+) -> long_term.Fact | None:
+    """Return the version of a slot that `draft` is compared with: the newest that can be replaced.
+
+    It is one that holds still, though another is to follow it, if the draft says the same of that time.
+    """
+    found = slot_versions.replaceable_versions(versions, at=at)
+    if not found or draft.operation is contracts_write.FactOperation.DELETE:
+        return found[0] if found else None
+    began = draft.valid_from if draft.valid_from is not None else observed(draft, at=at)
+    same = (fact for fact in found if says_the_same(draft.content, fact.content))
+    return next((fact for fact in same if validity.holds(fact, as_of=began)), found[0])
 
 
 def judge_skill(write: contracts_write.RuntimeSkillWrite, /) -> SkillJudgement:

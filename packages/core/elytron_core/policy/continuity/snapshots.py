@@ -26,8 +26,8 @@ def facts_limit(mode: SnapshotMode, /) -> int:
 
 
 def chosen(facts: Sequence[Fact], *, mode: SnapshotMode, conversation: str) -> tuple[Fact, ...]:
-    """Return the facts to take along: of this conversation first, then by kind, then the later confirmed."""
-    shared = [fact for fact in facts if fact.is_current and fact.privacy is not Privacy.PRIVATE]
+    """Return which of the facts that hold to take along: of this conversation first, then by kind, then the latest."""
+    shared = [fact for fact in facts if fact.privacy is not Privacy.PRIVATE]
     shared.sort(key=lambda fact: (fact.chat != conversation, KIND_ORDER.index(fact.kind), -fact.confirmed_at, fact.id))
     return tuple(shared[: facts_limit(mode)])
 

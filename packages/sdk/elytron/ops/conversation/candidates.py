@@ -7,6 +7,7 @@ from elytron.documents.change_set import Changes
 from elytron.documents.cursor import CursorForm
 from elytron.documents.plane_documents import place_of
 from elytron.documents.planes import is_private_candidate
+from elytron.documents.slots import key_of, versions_of
 from elytron.intake.texts import admitting
 from elytron.memories.audit_trail import event_of, note
 from elytron.memories.provenance_links import Resting, link_written, unlink_left
@@ -34,6 +35,7 @@ from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission import near_duplicates
 from elytron_core.policy.admission.fact_control import SLOT_TAKEN
+from elytron_core.policy.temporal import slot_versions
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
@@ -185,11 +187,9 @@ async def _unfolded(
     into = await _fact(ctx, scope, folded[0].superseded_by, changes)
     if into is None:
         return MergedPair(kept=folded[0].superseded_by, folded=name, changed=False, reason=GONE)
-    slot_ref = Ref(long_term.SLOTS, record.slot_tag(fact.kind, fact.topic, fact.home))
-    (slot,) = await ctx.store.get(scope.space, (slot_ref,))
-    if slot is None or long_term.Slot.from_bytes(slot.body).facts[-1] != fact.id:
-        return MergedPair(kept=into[0].id, folded=name, changed=False, reason=SLOT_TAKEN)
     kept, back = near_duplicates.unfold(into[0], fact)
+    if slot_versions.is_taken(back, await versions_of(ctx.store, scope.space, record, key_of(fact))):
+        return MergedPair(kept=into[0].id, folded=name, changed=False, reason=SLOT_TAKEN)
     changes.put(Ref(long_term.FACTS, kept.id), kept, expects=into[1], action=Action.OPERATOR)
     changes.put(Ref(long_term.FACTS, back.id), back, expects=revision, action=Action.OPERATOR)
     rested = Resting(DerivedMemoryPlane.SHARED_FACT, kept.id, into[0].citations)

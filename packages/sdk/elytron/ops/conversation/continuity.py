@@ -49,6 +49,7 @@ from elytron_core.policy.admission import rules
 from elytron_core.policy.continuity import capsules as capsule_policy
 from elytron_core.policy.continuity import snapshots
 from elytron_core.policy.maintenance import due
+from elytron_core.policy.temporal import validity
 from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope
 
@@ -86,7 +87,8 @@ async def export_continuity(ctx: OperationContext, request: ContinuityExportRequ
     """Return the continuity of the scope's conversation as a snapshot; it reads, and changes nothing."""
     scope, kept = await _meant_and_kept(ctx, ctx.scope_of(request))
     key = channel, conversation = scope.conversation_key
-    current = [fact for fact in kept.facts if fact.is_current and fact.counts_in(key)]
+    now = ctx.clock.now()
+    current = [fact for fact in kept.facts if validity.holds(fact, as_of=now) and fact.counts_in(key)]
     facts = snapshots.chosen(current, mode=request.mode, conversation=conversation)
     layers = SnapshotLayers(facts=tuple(draft_of(fact) for fact in facts))
     if request.mode is SnapshotMode.FULL_RESTORE:
@@ -96,7 +98,7 @@ async def export_continuity(ctx: OperationContext, request: ContinuityExportRequ
         space=scope.space,
         channel=channel,
         conversation=conversation,
-        made_at=ctx.clock.now(),
+        made_at=now,
         includes=snapshots.included(layers),
         fingerprint=snapshots.fingerprint(layers),
     )
@@ -233,7 +235,8 @@ async def _taken(
 ) -> list[LayerDecision]:
     """Add the news of each layer to `changes` and return the decision on each layer."""
     own = await _kept(ctx, scope)
-    here = [fact for fact in own.facts if fact.is_current and fact.counts_in(scope.conversation_key)]
+    now = ctx.clock.now()
+    here = [fact for fact in own.facts if validity.holds(fact, as_of=now) and fact.counts_in(scope.conversation_key)]
     facts = _news(layers.facts[: snapshots.facts_limit(mode)], here)
     planned = None
     if facts:

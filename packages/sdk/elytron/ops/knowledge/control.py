@@ -2,19 +2,22 @@
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import assert_never
+from typing import TypeGuard, assert_never
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import KeptMemory, hidden, touched
+from elytron.documents.slots import key_of, read_slots, remaining_of, slot_ref
+from elytron.documents.stored_values import values_at
 from elytron.erasure.origins import erase_origin
 from elytron.erasure.removal import erase_memories, erase_space
 from elytron.intake.texts import admitting
 from elytron.memories.audit_trail import event_of, note
-from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_all, stored_at
+from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_all
 from elytron.memories.tombstones import bury, exhume
 from elytron.writes.knowledge.fact_changes import plan_change
 from elytron.writes.settlement import Settled, settle_report
+from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.control import (
     ControlDecision,
@@ -32,7 +35,8 @@ from elytron_core.planes.admin.audit import AuditAction, AuditEvent
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.admission.fact_control import SLOT_TAKEN, require_fields
+from elytron_core.policy.admission.fact_control import GONE, NOT_FORGOTTEN, SLOT_TAKEN, require_fields
+from elytron_core.policy.temporal import slot_versions
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
 
@@ -58,13 +62,14 @@ async def _forget(ctx: OperationContext, request: MemoryForgetRequest, *, buries
         found = await find_all(ctx, scope, request.ids)
         now = ctx.clock.now()
         changed: dict[Ref, tuple[Value, int]] = {}
-        taken = await _taken(ctx, scope, record, found.values()) if request.undo else frozenset[Ref]()
+        slots = await _versions(ctx, scope, record, found.values())
         decisions = [
             _hide(memory_id, memory, request, changed, now)
-            if memory is None or memory.ref not in taken
+            if not request.undo or not _is_taken(memory, slots, changed)
             else _unchanged(memory_id, memory, SLOT_TAKEN)
             for memory_id, memory in found.items()
         ]
+        decisions = _with_remaining(decisions, found, slots, changed) if not request.undo else decisions
         report = _report(scope, decisions, dry_run=request.dry_run)
         if not report.changed:
             return Settled(report)
@@ -87,8 +92,8 @@ async def _forget(ctx: OperationContext, request: MemoryForgetRequest, *, buries
 async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> MemoryControlReport:
     """Put a new content in the place of a fact; the old one stays in history as wrong. Raises NotFound.
 
-    Evidence is not corrected: what was said was said. Raises InvalidInput for a turn or skill, for a closed fact, and
-    for a blank content.
+    Evidence is not corrected: what was said was said. Raises InvalidInput for a turn or skill, for a fact that is
+    not believed any more, and for a blank content.
     """
     scope = ctx.scope_of(request)
     asked = FactChangeRequest(
@@ -101,7 +106,9 @@ async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> Me
     require_fields(asked)
     plan = partial(plan_change, ctx, scope, scope.conversation_key, asked)
     change = await settle_report(ctx, scope.space, plan)
-    decision = ControlDecision(id=request.id, outcome=change.outcome, plane=Plane.LONG_TERM, new_id=change.new_id)
+    decision = ControlDecision(
+        id=request.id, outcome=change.outcome, plane=Plane.LONG_TERM, new_id=change.new_id, reason=change.reason
+    )
     return _report(scope, [decision], sequence=change.sequence, dry_run=request.dry_run)
 
 
@@ -154,38 +161,65 @@ def _hide(
         return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
     value = _shown(memory, changed) if request.undo else _hidden(memory, request, changed, now)
     if value is None:
-        return _unchanged(memory_id, memory)
+        return _unchanged(memory_id, memory, NOT_FORGOTTEN if request.undo else _gone(memory))
     changed[memory.ref] = (value, memory.revision)
     return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=memory.plane)
 
 
-def _unchanged(memory_id: str, memory: Memory, reason: str | None = None) -> ControlDecision:
+def _gone(memory: Memory) -> str:
+    """Return why a memory cannot be forgotten."""
+    state = memory.fact.state if isinstance(memory, FactMemory) else long_term.State.FORGOTTEN
+    return GONE[state]
+
+
+def _unchanged(memory_id: str, memory: Memory, reason: str) -> ControlDecision:
     return ControlDecision(id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=memory.plane, reason=reason)
 
 
-async def _taken(
+async def _versions(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Iterable[Memory | None]
-) -> frozenset[Ref]:
-    """Return the forgotten facts among `memories` whose slot has got another value since."""
-    forgotten = [memory for memory in memories if isinstance(memory, FactMemory) and not memory.fact.is_current]
-    if not forgotten:
-        return frozenset()
-    places = {
-        memory.ref: Ref(long_term.SLOTS, record.slot_tag(memory.fact.kind, memory.fact.topic, memory.fact.home))
-        for memory in forgotten
-    }
-    slots = await ctx.store.get(scope.space, list(places.values()))
-    newest = {
-        ref: Ref(long_term.FACTS, long_term.Slot.from_bytes(slot.body).facts[-1])
-        for ref, slot in zip(places, slots, strict=True)
-        if slot is not None
-    }
-    holders = await stored_at(ctx, scope, dict.fromkeys(newest.values()))
-    return frozenset(
-        ref
-        for ref, last in newest.items()
-        if last != ref and isinstance(held := holders.get(last), FactMemory) and held.fact.is_current
-    )
+) -> dict[Ref, list[long_term.Fact]]:
+    """Return for each fact among `memories` the versions of its slot, oldest first."""
+    facts = {memory.ref: key_of(memory.fact) for memory in memories if isinstance(memory, FactMemory)}
+    slots = await read_slots(ctx.store, scope.space, record, facts.values())
+    lists = {ref: slots[slot_ref(record, key)].facts[-limits.SCAN_MAX :] for ref, key in facts.items()}
+    asked = [Ref(long_term.FACTS, name) for names in lists.values() for name in names]
+    stored = await values_at(ctx.store, scope.space, asked, long_term.Fact)
+    places = {ref: [Ref(long_term.FACTS, name) for name in names] for ref, names in lists.items()}
+    return {ref: [stored[one] for one in listed if one in stored] for ref, listed in places.items()}
+
+
+def _is_taken(
+    memory: Memory | None,
+    slots: Mapping[Ref, list[long_term.Fact]],
+    changed: Mapping[Ref, tuple[Value, int]],
+) -> TypeGuard[FactMemory]:
+    """Return whether a forgotten fact's slot has another value for its time by now, or will have with `changed`."""
+    if not isinstance(memory, FactMemory) or memory.fact.state is not long_term.State.FORGOTTEN:
+        return False
+    pending = [value for value, _ in changed.values() if isinstance(value, long_term.Fact)]
+    return slot_versions.is_taken(memory.fact, (*slots[memory.ref], *_of_slot(memory, pending)))
+
+
+def _of_slot(memory: FactMemory, facts: Iterable[long_term.Fact]) -> list[long_term.Fact]:
+    slot = memory.fact.kind, long_term.topic_key(memory.fact.topic), memory.fact.home
+    return [fact for fact in facts if (fact.kind, long_term.topic_key(fact.topic), fact.home) == slot]
+
+
+def _with_remaining(
+    decisions: Iterable[ControlDecision],
+    found: Mapping[str, Memory | None],
+    slots: Mapping[Ref, list[long_term.Fact]],
+    changed: Mapping[Ref, object],
+) -> list[ControlDecision]:
+    """Return the decisions on facts with the versions that recall still gives for other times."""
+    gone = {ref.key for ref in changed}
+    return [
+        decision.model_copy(update={"remaining": remaining_of(slots[memory.ref], without=gone)})
+        if (memory := found[decision.id]) is not None and memory.ref in slots
+        else decision
+        for decision in decisions
+    ]
 
 
 def _hidden(
@@ -198,7 +232,7 @@ def _hidden(
         case SkillMemory(skill=skill):
             return skill.model_copy(update={"forgotten_at": now}) if skill.forgotten_at is None else None
         case FactMemory(fact=fact):
-            if not fact.is_current:
+            if not fact.is_believed:
                 return None
             because = request.reason or "forgotten"
             return long_term.close(fact, at=now, because=because, state=long_term.State.FORGOTTEN)
@@ -218,7 +252,7 @@ def _shown(memory: Memory, changed: dict[Ref, tuple[Value, int]]) -> Value | Non
         case FactMemory(fact=fact):
             if fact.state is not long_term.State.FORGOTTEN:
                 return None
-            return fact.model_copy(update={"state": long_term.State.ACTIVE, "closed_at": None, "closed_because": None})
+            return long_term.reopen(fact)
         case KeptMemory(value=value):
             return hidden(value, None)
         case _:

@@ -16,6 +16,7 @@ from elytron.writes.knowledge.fact_changes import plan_change
 from elytron.writes.knowledge.fact_uses import uses_of
 from elytron.writes.settlement import Settled, settle_report
 from elytron_core import limits
+from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.facts import (
     FactChangeReport,
     FactChangeRequest,
@@ -37,6 +38,7 @@ from elytron_core.planes.knowledge.long_term import Fact, State
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission import fact_control
 from elytron_core.policy.admission.learning_rules import after, with_event
+from elytron_core.policy.temporal import validity
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, Document, Ref
 from elytron_core.scope import Scope
@@ -54,11 +56,12 @@ async def list_facts(ctx: OperationContext, request: FactListRequest, /) -> Fact
     if record is None:
         return FactListReport(space=scope.space, items=())
     rules, _ = await read_learning(ctx, scope.space)
+    now = ctx.clock.now()
     found: list[tuple[Fact, int]] = []
     withheld, last, has_more = 0, "", False
     async for document in store_pages.documents(ctx.store, scope.space, long_term.FACTS, after=start):
         fact = Fact.from_bytes(document.body)
-        if not _is_meant(fact, request):
+        if not _is_meant(fact, request, now):
             continue
         if len(found) == request.limit:
             has_more = True
@@ -69,7 +72,6 @@ async def list_facts(ctx: OperationContext, request: FactListRequest, /) -> Fact
             withheld += 1
         last = document.ref.key
     used = await uses_of(ctx, scope.space, (fact.id for fact, _ in found))
-    now = ctx.clock.now()
     return FactListReport(
         space=scope.space,
         items=tuple(entry_of(record, fact, revision, now=now, used=used.get(fact.id)) for fact, revision in found),
@@ -97,7 +99,7 @@ async def get_fact(ctx: OperationContext, request: FactDetailRequest, /) -> Fact
 
 @admitting
 async def change_fact(ctx: OperationContext, request: FactChangeRequest, /) -> FactChangeReport:
-    """Change one current fact. Raises NotFound, InvalidInput, PreconditionFailed."""
+    """Change one fact that is believed to hold at some time. Raises NotFound, InvalidInput, PreconditionFailed."""
     scope = ctx.scope_of(request)
     fact_control.require_fields(request)
     conversation = await meant(ctx, scope)
@@ -139,7 +141,7 @@ async def _plan_forgetting(
     withheld, has_more = 0, False
     async for document in store_pages.documents(ctx.store, scope.space, long_term.FACTS):
         fact = Fact.from_bytes(document.body)
-        is_meant = fact.is_current and (not request.kinds or fact.kind in request.kinds)
+        is_meant = fact.is_believed and (not request.kinds or fact.kind in request.kinds)
         if not is_meant or not fact_control.holds(fact, request.query):
             continue
         if not may_disclose(fact, include_private=request.include_private):
@@ -217,9 +219,10 @@ def _settled(
     return Settled(report, changes if report.changed else None)
 
 
-def _is_meant(fact: Fact, request: FactListRequest) -> bool:
-    return (
-        (not request.states or fact.state in request.states)
-        and (not request.kinds or fact.kind in request.kinds)
-        and fact_control.holds(fact, request.query)
-    )
+def _is_meant(fact: Fact, request: FactListRequest, now: Instant) -> bool:
+    is_asked = validity.holds(fact, as_of=now) if request.states is None else _is_in(fact, request.states)
+    return is_asked and (not request.kinds or fact.kind in request.kinds) and fact_control.holds(fact, request.query)
+
+
+def _is_in(fact: Fact, states: tuple[State, ...]) -> bool:
+    return not states or fact.state in states
