@@ -90,7 +90,7 @@ def _is_told_twice(headers: Headers) -> bool:
     return any(sum(1 for key, _ in headers.raw if key.lower() == name) > 1 for name in _SINGLE)
 
 
-def replaceable_versions(request_id: str, /) -> dict[str, str]:
+def standing(request_id: str, /) -> dict[str, str]:
     """Return the headers of every answer: its id, no caching and no guessing of its type."""
     return {REQUEST_ID: request_id, **_PRIVATE}
 

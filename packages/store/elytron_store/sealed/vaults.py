@@ -72,7 +72,7 @@ class Vaults:
         vault.is_proven = await self.lives(space, vault)
         return vault.is_proven
 
-    async def is_replaceable(self, space: SpaceId, vault: Vault, /, *, guard: int) -> bool:
+    async def stands(self, space: SpaceId, vault: Vault, /, *, guard: int) -> bool:
         """Return whether that incarnation is current and its guard is at revision `guard`; else forget the vault."""
         if not await self.lives(space, vault):
             return False
