@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from tests.sdk.told import believe
@@ -12,7 +13,7 @@ import elytron
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.contracts.admin.maintenance import MemoryMaintainRequest
 from elytron_core.contracts.conversation.transcript import TranscriptRepairIssueKind as Kind
-from elytron_core.ids import SeededIds, TurnId
+from elytron_core.ids import SeededIds, SpaceId, TurnId
 from elytron_core.planes.admin.jobs import Pass
 from elytron_core.planes.conversation.attributes import TURN_ATTRIBUTES, TurnAttribute
 from elytron_core.planes.conversation.transcript import TURNS, Turn
@@ -60,6 +61,28 @@ def derived(turn: str, plane: str = "soul_candidate_handoff", **more: object) ->
     about = {"memory_space_id": "ada", "channel_id": "web", "conversation_id": "support", "turn_id": turn}
     source = TranscriptEvidenceRef.model_validate(about | more)
     return DerivedMemoryRef(plane=DerivedMemoryPlane(plane), store_key="k", source=source, created_at=AT)
+
+
+async def test_links_are_sound_in_a_space_that_was_restored_under_another_name(
+    memory: elytron.MemoryRuntime, tmp_path: Path
+) -> None:
+    report = await commit(memory, attributes=({"key": "host.a", "value": 1, "part": 1},))
+    await believe(memory, "a", "one", citations=(report.message_ids[1],), authority=Authority.PROGRAM)
+    whole = str(tmp_path / "ada.elytron")
+    exported = await memory.export(whole, include_private=True)
+    zed = SUPPORT.model_copy(update={"space": SpaceId("zed")})
+    async with elytron.open("memory:", space="zed", clock=FrozenClock(step_ms=1), ids=SeededIds("zed")) as other:
+        assert (await other.import_archive(whole)).state_fingerprint == exported.state_fingerprint
+        assert (await other.inspect(check=True)).state_fingerprint == exported.state_fingerprint
+        found = await other.repair_transcript(elytron.MemoryTranscriptRepairRequest(scope=zed))
+        assert (found.checked_turns, found.checked_derived_refs, found.issues, found.fail_closed) == (1, 1, (), False)
+        (fact,) = (await other.list_facts()).items
+        await believe(other, "a", "two", citations=(report.message_ids[1],), authority=Authority.PROGRAM)
+        removed = await lifecycle(other, "delete_raw", fact.evidence[0].partition("#")[0], scope=zed)
+        assert removed.derived_memory_refs
+        told = removed.to_bytes().decode()
+        assert "transcript:zed/web/support" in told
+        assert "ada" not in told
 
 
 async def test_sound_links_are_reported_so(memory: elytron.MemoryRuntime) -> None:

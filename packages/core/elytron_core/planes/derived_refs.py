@@ -62,6 +62,15 @@ class DerivedMemoryRef(Value):
     created_at: Instant
     subject_id: Name | None = None
 
+    @classmethod
+    def read(cls, body: bytes, /, *, space: str) -> "DerivedMemoryRef":
+        """Return the link that a document of `space` holds.
+
+        The name in the document is that of the space in which it was made, and a restore may give it another.
+        """
+        found = cls.from_bytes(body)
+        return found.model_copy(update={"source": found.source.model_copy(update={"memory_space_id": space})})
+
 
 def derived_key(turn: TurnId, tag: str, /) -> str:
     """Return the document key of a link; links of one turn are adjacent."""

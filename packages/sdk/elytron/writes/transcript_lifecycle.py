@@ -181,7 +181,7 @@ async def _find_derived(ctx: OperationContext, scope: Scope, tag: ConversationTa
         return
     for document in await documents_under(ctx.store, scope.space, DERIVED_REFS, (f"{tag}.",)):
         if TurnId(document.ref.key.rpartition(".")[0]) in affected:
-            ref = DerivedMemoryRef.from_bytes(document.body)
+            ref = DerivedMemoryRef.read(document.body, space=scope.space)
             touched.derived.append(DerivedMemoryLink.of(ref))
 
 

@@ -70,17 +70,13 @@ class Links:
         """Check a link from a memory to this conversation; the turns are known by now."""
         turn_id = _turn_of(key)
         try:
-            ref = DerivedMemoryRef.model_validate_json(body)
-        except ValidationError:
+            ref = DerivedMemoryRef.read(body, space=self.space)
+        except InvalidInput:
             self._note(Kind.CORRUPT_RECORD, DERIVED_REFS, key, turn_id)
             return
         self.derived[key] = ref
         source = ref.source
-        if (
-            source.memory_space_id != self.space
-            or source.conversation != self.conversation
-            or source.turn_id != turn_id
-        ):
+        if source.conversation != self.conversation or source.turn_id != turn_id:
             self._note(Kind.MISMATCHED_SOURCE_KEY, DERIVED_REFS, key, turn_id, ref=ref)
             return
         missing = self._missing(turn_id, _part_of(source.message_id))
