@@ -40,6 +40,7 @@ MODULES = (
     "elytron_store/wrappers/capacity.py",
     "elytron/erasure/removal.py",
     "elytron/transfer/archive.py",
+    "elytron/transfer/bootstrap.py",
     "elytron/transfer/restore.py",
     "elytron_core/policy/admission/rules.py",
     "elytron_core/policy/transcript/view_cut.py",

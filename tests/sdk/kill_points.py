@@ -12,7 +12,7 @@ from tests.sdk.turns import finish
 import elytron
 from elytron.journal.compaction import compact
 from elytron.models import ScriptedModel
-from elytron.transfer import restore
+from elytron.transfer import bootstrap
 from elytron_core.ids import SpaceId
 from elytron_store.journal import stand_ins
 from elytron_store.sqlite.database.journal_rows import Appending
@@ -26,7 +26,7 @@ POINTS = {
     "journal": (Appending, "finish"),
     "replace": (os, "replace"),
     "run": (stand_ins, "stand_in"),
-    "write": (restore, "commit"),
+    "write": (bootstrap, "commit"),
 }
 """The functions at which a process can die."""
 _FORKS = multiprocessing.get_context("forkserver")

@@ -18,7 +18,7 @@ from tests.sdk.told import believe, learn, texts
 
 import elytron
 from elytron.state import conflict_retry
-from elytron.transfer import restore
+from elytron.transfer import bootstrap
 from elytron.transfer.rehearsal import RehearsalStore
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
@@ -181,7 +181,7 @@ async def test_an_import_is_one_commit_and_brings_the_same_as_several_writes(
 ) -> None:
     found: list[tuple[str, list[str]]] = []
     for most in (200, 1):
-        monkeypatch.setattr(restore, "TURNS_PER_WRITE", most)
+        monkeypatch.setattr(bootstrap, "TURNS_PER_WRITE", most)
         async with elytron.open("memory:", space=ADA, clock=FrozenClock(), ids=SeededIds()) as memory:
             await imported(memory, archive)
             entries = await journal(memory.context.store)

@@ -1,12 +1,12 @@
 """Tombstones: keyed tags of what was forgotten, compared with what is proposed; no content is stored."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.stored_values import documents_at, value_at, values_at
 from elytron_core.clock import Instant
-from elytron_core.ids import SpaceId
+from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.derived_refs import cited_turn
 from elytron_core.planes.knowledge import learning_rules, long_term
@@ -126,11 +126,15 @@ async def _tombs(
     """Return where the tombstones of `facts` stand, or would."""
     asked = list(facts)
     said = await _said(ctx, space, {name for fact in asked for name in fact.citations})
-    found: dict[Ref, long_term.Fact] = {}
-    for fact in asked:
-        told = telling([said[name] for name in fact.citations if name in said], fact.content)
-        found |= dict.fromkeys(_places(record, fact.kind, fact.content, told, fact.home), fact)
-    return found
+    return {ref: fact for fact in asked for ref in places_of(record, fact, said, fact.home)}
+
+
+def places_of(
+    record: SpaceRecord, fact: long_term.Fact, said: Mapping[str, str], home: ConversationKey | None, /
+) -> list[Ref]:
+    """Return the places of the tombstones of a fact that counts in `home`; `said` has the texts that it cites."""
+    told = telling([said[name] for name in fact.citations if name in said], fact.content)
+    return _places(record, fact.kind, fact.content, told, home)
 
 
 def _places(
@@ -142,15 +146,21 @@ def _places(
     return [Ref(TOMBSTONES, tag) for tag in tags]
 
 
-async def _said(ctx: OperationContext, space: SpaceId, citations: Iterable[str]) -> dict[str, str]:
-    """Return the text of each cited message that may still be read; of a cited turn, all its messages."""
-    named = {name: place for name in citations if (place := cited_turn(name)) is not None}
-    refs = {name: Ref(transcript.TURNS, turn) for name, (turn, _) in named.items()}
-    turns = await values_at(ctx.store, space, refs.values(), transcript.Turn)
+async def _said(ctx: OperationContext, space: SpaceId, citations: Collection[str]) -> dict[str, str]:
+    """Return the text of each of `citations` in a space, as `cited_texts` does."""
+    named = {place[0] for name in citations if (place := cited_turn(name)) is not None}
+    turns = await values_at(ctx.store, space, (Ref(transcript.TURNS, turn) for turn in named), transcript.Turn)
+    return cited_texts({TurnId(ref.key): turn for ref, turn in turns.items()}, citations)
+
+
+def cited_texts(turns: Mapping[TurnId, transcript.Turn], citations: Iterable[str], /) -> dict[str, str]:
+    """Return the text of each cited message of `turns` that may still be read; of a cited turn, all its messages."""
     texts: dict[str, str] = {}
-    for name, (_, part) in named.items():
-        turn = turns.get(refs[name])
-        if turn is not None:
+    for name in citations:
+        place = cited_turn(name)
+        turn = turns.get(place[0]) if place is not None else None
+        if place is not None and turn is not None:
+            part = place[1]
             parts = [one for one in range(len(turn.messages)) if part in {None, one} and turn.is_readable(one)]
             texts[name] = "\n".join(turn.messages[one].text for one in parts)
     return texts

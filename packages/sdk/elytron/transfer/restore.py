@@ -1,61 +1,22 @@
-"""Import of an archive into a space: all of it into an empty one, or its new memories into another."""
+"""Full restore of an archive: all of it, into an empty space."""
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
-from functools import partial
-from itertools import groupby, islice
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import islice
 
 from elytron.context import OperationContext
-from elytron.documents.planes import BROUGHT
-from elytron.embedding.embed_pass import nudge
-from elytron.indexing.index_manager import Folds
-from elytron.intake.scrubber import OwnOutput, scrub_request
-from elytron.state.conflict_retry import Lines, Race
-from elytron.state.conversation_heads import Heads
-from elytron.state.encoders import Encoders
-from elytron.state.space_records import REF, Spaces
-from elytron.transcript.evidence import with_founded_citations
+from elytron.state.space_records import REF
 from elytron.transfer import space_fill
 from elytron.transfer.archive import JOURNAL, ArchiveReader
-from elytron.transfer.known_memories import erased_here, turns_here
-from elytron.transfer.rehearsal import RehearsalStore
-from elytron.transfer.renamed_turns import RenamedTurns, TurnSource
 from elytron.transfer.space_fill import fill, share, take_over
 from elytron.transfer.survey import batches_of, in_thread, surveyed
-from elytron.writes.archived_documents import bring_documents
-from elytron.writes.commit import commit
-from elytron.writes.knowledge.facts import draft_of, plan_facts
-from elytron.writes.knowledge.skills import plan_skills
-from elytron.writes.transcripts import ChangedTurn, TurnRules, plan_turns
-from elytron_core.clock import Instant
-from elytron_core.contracts.admin.archive import ArchiveWord, ImportMode, MemoryImportReport
-from elytron_core.contracts.conversation.write import (
-    FactDraft,
-    LongTermExtraction,
-    MemoryWriteReport,
-    MemoryWriteRequest,
-    Outcome,
-    Procedural,
-    RuntimeSkillWrite,
-    TranscriptWrite,
-    TurnDraft,
-)
+from elytron_core.contracts.admin.archive import ImportMode, MemoryImportReport
 from elytron_core.errors import Conflict, InvalidInput, SpaceInUse
-from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import long_term, procedural
+from elytron_core.ids import SpaceId
 from elytron_core.planes.knowledge.records import RUNTIME_RECORDS
-from elytron_core.policy.admission.source_trust import as_claims
-from elytron_core.policy.temporal import validity
 from elytron_core.ports.store import Action, Batch, Document, Entry, JournalEntry, Put, Ref
-from elytron_core.scope import ConversationKey, Scope
+from elytron_core.scope import Scope
 
-TURNS_PER_WRITE = 200
-DOCUMENTS_PER_PART = 256
 _HOLDS = (
     "holds memories, and a full restore fills an empty one only: name another space, erase this one, "
     "or take the mode bootstrap, which adds what is new"
@@ -64,7 +25,6 @@ _TAKEN = (
     "was written to or restored by another caller meanwhile, and this restore left nothing there: "
     "look at what it holds now"
 )
-_KEPT = frozenset({Outcome.STORED, Outcome.UPDATED})
 
 
 async def full_restore(
@@ -154,232 +114,3 @@ def _with_erasures(entries: Iterator[JournalEntry], gone: Sequence[Ref]) -> Iter
 
 def _entry(line: JournalEntry) -> Entry:
     return Entry(line.action, line.ref, line.digest, line.at, line.covers)
-
-
-async def bootstrap(
-    ctx: OperationContext, scope: Scope, reader: ArchiveReader, /, *, word: ArchiveWord, dry_run: bool
-) -> MemoryImportReport:
-    """Add the archive's turns and records that are not here yet and its newest word on each fact and skill.
-
-    Turns keep their conversations, or all go to the scope's if it names one. Doing it twice changes nothing. What
-    was erased in this very space since the archive was taken stays erased. Messages that are not here are no longer
-    cited. It is one commit, so it is whole or absent. After a lost race, other changes of the same documents and
-    conversations in this runtime wait until it is through.
-
-    Raises, with nothing stored, LimitExceeded if it is more than one import may be, StoreBudgetExceeded if a bounded
-    store has no room for it, and the last Conflict after `RACES` lost ones.
-    """
-    survey = await asyncio.to_thread(surveyed, reader)
-    race = Race()
-    with ExitStack() as held:
-        while True:
-            known = await turns_here(ctx, scope, survey) | await erased_here(ctx, scope, reader, survey)
-            rehearsal = RehearsalStore(ctx.store, scope.space)
-            report = await _add(_aside(ctx, rehearsal), scope, reader, known, word=word)
-            batch = await asyncio.to_thread(rehearsal.merged, at=ctx.clock.now())
-            if dry_run:
-                return report.model_copy(update={"changed": False, "dry_run": True})
-            if batch is None:
-                return report
-            try:
-                committed = await ctx.store.commit(batch)
-            except Conflict as conflict:
-                ctx.spaces.forget(scope.space)
-                await race.lost(conflict)
-                held.enter_context(ctx.lines.held(scope.space, rehearsal.changed))
-                continue
-            nudge(ctx, scope.space)
-            return report.model_copy(update={"sequence": committed.last})
-
-
-def _aside(ctx: OperationContext, rehearsal: RehearsalStore) -> OperationContext:
-    """Return a context in which nothing that is rehearsed reaches what the runtime remembers of its store."""
-    spaces = Spaces(rehearsal, ctx.clock, ctx.ids)
-    return replace(
-        ctx,
-        store=rehearsal,
-        spaces=spaces,
-        heads=Heads(rehearsal),
-        folds=Folds(rehearsal, forget=spaces.forget, max_bytes=1, max_spaces=1, statements=ctx.models.statements),
-        encoders=Encoders(ctx.clock, wanted=None, former=None),
-        lines=Lines(),
-    )
-
-
-async def _add(
-    ctx: OperationContext, scope: Scope, reader: ArchiveReader, known: set[Ref], /, *, word: ArchiveWord
-) -> MemoryImportReport:
-    """Write what is new of the archive, plane by plane, and count what became of it."""
-    imported: Counter[str] = Counter()
-    skipped: Counter[str] = Counter()
-    deleted: Counter[str] = Counter()
-    skipped.update(ref.collection for ref in known)
-    renamed = RenamedTurns()
-    async for plane, told, target, sources in _writes(scope, reader, known, now=ctx.clock.now()):
-        claimed = as_claims(told) if word is ArchiveWord.CLAIMED else told
-        write = _cited_anew(claimed, renamed)
-        report = await _commit(ctx, target, MemoryWriteRequest(scope=target, write=write), write)
-        renamed.note(sources, report.decisions if sources else ())
-        stored = sum(decision.outcome in _KEPT for decision in report.decisions)
-        ended = report.count(Outcome.DELETED)
-        imported[plane] += stored
-        deleted[plane] += ended
-        skipped[plane] += len(report.decisions) - stored - ended
-    async for collection, part in in_thread(_parts(reader, BROUGHT, known)):
-        brought = await bring_documents(ctx, scope, collection, part)
-        imported[collection] += brought.stored
-        skipped[collection] += brought.skipped
-    return MemoryImportReport(
-        space=scope.space,
-        mode=ImportMode.BOOTSTRAP,
-        imported={name: count for name, count in imported.items() if count},
-        skipped={name: count for name, count in skipped.items() if count},
-        deleted={name: count for name, count in deleted.items() if count},
-        changed=bool(imported.total() + deleted.total()),
-    )
-
-
-Write = TranscriptWrite | LongTermExtraction | Procedural
-
-
-class _Told(NamedTuple):
-    """A part of an archive as a write, and the turns that it brings."""
-
-    plane: str
-    write: Write
-    scope: Scope
-    sources: tuple[TurnSource, ...] = ()
-
-
-def _cited_anew(write: Write, renamed: RenamedTurns) -> Write:
-    """Return facts and skills that cite what was brought along with them by its ids here."""
-    match write:
-        case LongTermExtraction(facts=facts):
-            return write.model_copy(update={"facts": tuple(map(renamed.cited_anew, facts))})
-        case Procedural(writes=skills):
-            return write.model_copy(update={"writes": tuple(map(renamed.cited_anew, skills))})
-        case TranscriptWrite():
-            return write
-
-
-async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: Write) -> MemoryWriteReport:
-    # An archive may be older than a rule, or foreign.
-    clean, _ = await scrub_request(write, own=OwnOutput.STRIP)
-    match clean:
-        case TranscriptWrite():
-            plan = partial(plan_turns, ctx, scope, clean, TurnRules(ChangedTurn.KEEP_FIRST))
-        case LongTermExtraction():
-            plan = partial(plan_facts, ctx, scope, await with_founded_citations(ctx, scope.space, clean))
-        case Procedural():
-            plan = partial(plan_skills, ctx, scope, await with_founded_citations(ctx, scope.space, clean))
-    return await commit(ctx, scope.space, request, plan)
-
-
-def _parts(
-    reader: ArchiveReader, collections: Collection[str], known: Collection[Ref]
-) -> Iterator[tuple[str, list[Document]]]:
-    """Yield the archive's documents of `collections` in parts, each of one collection, without what is `known`."""
-    found = (one for one in reader.documents() if one.ref.collection in collections and one.ref not in known)
-    for collection, documents in groupby(found, key=lambda document: document.ref.collection):
-        while part := list(islice(documents, DOCUMENTS_PER_PART)):
-            yield collection, part
-
-
-async def _documents(reader: ArchiveReader, known: Collection[Ref]) -> AsyncIterator[Document]:
-    async for _, part in in_thread(_parts(reader, (transcript.TURNS, long_term.FACTS, procedural.SKILLS), known)):
-        for document in part:
-            yield document
-
-
-async def _writes(scope: Scope, reader: ArchiveReader, known: Collection[Ref], *, now: Instant) -> AsyncIterator[_Told]:
-    """Yield the archive as writes, without what is `known`: turns by conversation, then facts, then skills."""
-    pending: list[tuple[TurnDraft, TurnSource]] = []
-    key: ConversationKey | None = None
-    facts: dict[ConversationKey | None, list[FactDraft]] = {}
-    skills: dict[procedural.SkillSource, list[RuntimeSkillWrite]] = {}
-    async for document in _documents(reader, known):
-        match document.ref.collection:
-            case transcript.TURNS:
-                turn = transcript.Turn.from_bytes(document.body)
-                draft = _draft(document, turn)
-                if draft is None:
-                    continue
-                own = ConversationKey(turn.channel, turn.conversation)
-                if pending and (own != key or len(pending) == TURNS_PER_WRITE):
-                    assert key is not None
-                    yield _turns(pending, _target(scope, key))
-                    pending = []
-                key = own
-                parts = tuple(filter(turn.is_kept, range(len(turn.messages))))
-                pending.append((draft, TurnSource(TurnId(document.ref.key), parts)))
-            case long_term.FACTS:
-                fact = long_term.Fact.from_bytes(document.body)
-                if validity.is_replaceable(fact, at=now):
-                    facts.setdefault(fact.home, []).append(draft_of(fact, citations=fact.citations))
-            case _:
-                skill = procedural.Skill.from_bytes(document.body)
-                if skill.is_recallable:
-                    skills.setdefault(skill.source, []).append(_skill(skill))
-    if pending and key is not None:
-        yield _turns(pending, _target(scope, key))
-    for belief in _beliefs(scope, facts, skills):
-        yield belief
-
-
-def _beliefs(
-    scope: Scope,
-    facts: dict[ConversationKey | None, list[FactDraft]],
-    skills: dict[procedural.SkillSource, list[RuntimeSkillWrite]],
-) -> Iterator[_Told]:
-    for home, drafts in facts.items():
-        target = _target(scope, home) if home is not None else scope
-        for start in range(0, len(drafts), TURNS_PER_WRITE):
-            part = tuple(drafts[start : start + TURNS_PER_WRITE])
-            yield _Told(long_term.FACTS, LongTermExtraction(facts=part), target)
-    for source, written in skills.items():
-        for start in range(0, len(written), TURNS_PER_WRITE):
-            chosen = tuple(written[start : start + TURNS_PER_WRITE])
-            yield _Told(procedural.SKILLS, Procedural(writes=chosen, source=source), scope)
-
-
-def _turns(pending: Sequence[tuple[TurnDraft, TurnSource]], target: Scope) -> _Told:
-    write = TranscriptWrite(turns=tuple(draft for draft, _ in pending), origin=transcript.Origin.IMPORTED)
-    return _Told(transcript.TURNS, write, target, tuple(source for _, source in pending))
-
-
-def _target(scope: Scope, key: ConversationKey) -> Scope:
-    if scope.conversation is not None or scope.chat is not None:
-        return scope
-    return scope.model_copy(update={"channel": key.channel, "conversation": key.conversation})
-
-
-def _draft(document: Document, turn: transcript.Turn) -> TurnDraft | None:
-    """Return the turn as a host would send it, with its forgotten and erased messages left out."""
-    messages = tuple(
-        message.model_copy(update={"at": transcript.said_at(turn, message)})
-        for part, message in enumerate(turn.messages)
-        if turn.is_kept(part)
-    )
-    if not messages:
-        return None
-    return TurnDraft(
-        messages=messages,
-        host_id=turn.host_id or f"archive:{document.ref.key}",
-        delivery=turn.delivery,
-        tags=turn.tags,
-        metadata=turn.metadata,
-        external_content_used=turn.uses_external_content,
-    )
-
-
-def _skill(skill: procedural.Skill) -> RuntimeSkillWrite:
-    return RuntimeSkillWrite(
-        name=skill.name,
-        topic=skill.topic,
-        title=skill.title,
-        summary=skill.summary,
-        content=skill.procedure,
-        citations=skill.citations,
-        source_chat_id=skill.source_chat_id,
-        observed_at=skill.updated_at,
-    )

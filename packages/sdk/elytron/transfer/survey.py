@@ -13,13 +13,13 @@ from elytron.transfer.space_fill import batch_count
 from elytron_core.errors import UnreadableFile
 from elytron_core.planes.admin.gateway import WITH_BLOBS
 from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import long_term, procedural
+from elytron_core.planes.knowledge import learning_rules, long_term, procedural
 from elytron_core.planes.knowledge.records import RUNTIME_RECORDS
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.ports.store import Document, Ref
 
 T = TypeVar("T")
-_BROUGHT = frozenset({transcript.TURNS, long_term.FACTS, procedural.SKILLS, *BROUGHT})
+_BROUGHT = frozenset({transcript.TURNS, long_term.FACTS, procedural.SKILLS, learning_rules.TOMBSTONES, *BROUGHT})
 
 
 class Survey(NamedTuple):

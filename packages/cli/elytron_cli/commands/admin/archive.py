@@ -111,7 +111,8 @@ def _imported(console: "Console", report: MemoryImportReport) -> None:
     imported = ", ".join(f"{count} {name}" for name, count in report.imported.items()) or "nothing"
     skipped = ", ".join(f"{count} {name}" for name, count in report.skipped.items() if count)
     done = "would import" if report.dry_run else "imported"
-    tables_common.pairs(console, [(done, imported), ("there already", skipped)])
+    left_out = ", ".join(f"{count} {name}" for name, count in report.left_out.items())
+    tables_common.pairs(console, [(done, imported), ("there already", skipped), ("left out", left_out)])
 
 
 def _stored(console: "Console", report: TranscriptImportReport) -> None:

@@ -121,6 +121,8 @@ class MemoryImportReport(Value):
     skipped: dict[str, int]
     deleted: dict[str, int] = {}
     """Facts here that the archive superseded."""
+    left_out: dict[str, int] = {}
+    """Documents that mode `bootstrap` does not bring, by collection; `messages` are hidden ones of other turns."""
     blobs: int = 0
     """Number of files restored with their bytes; a full restore brings all, bootstrap none."""
     changed: bool

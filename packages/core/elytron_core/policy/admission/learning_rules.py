@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from elytron_core import limits
+from elytron_core.clock import Instant
 from elytron_core.contracts.conversation.write import FactDraft
 from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.knowledge.learning_rules import (
@@ -22,6 +23,11 @@ SUPPRESSED: Final = "its topic is suppressed: allow it with set_learning first"
 FORGOTTEN_BEFORE: Final = "it was forgotten: allow its topic with set_learning, or undo the forgetting"
 
 _REFUSALS: Final = {LearningState.PAUSED: PAUSED, LearningState.SUPPRESSED: SUPPRESSED}
+_BEGINNINGS: Final = {
+    LearningState.PAUSED: LearningAction.PAUSE,
+    LearningState.SUPPRESSED: LearningAction.SUPPRESS,
+}
+_ENDS_OF: Final = {LearningState.PAUSED: LearningAction.RESUME, LearningState.SUPPRESSED: LearningAction.ALLOW}
 _ENDING: Final = ".!。！ "
 _ENDS: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
@@ -55,7 +61,7 @@ def after(learning: Learning, event: LearningEvent, /) -> Learning:
     is_pause = event.action in {LearningAction.PAUSE, LearningAction.RESUME}
     state = LearningState.PAUSED if is_pause else LearningState.SUPPRESSED
     begins = event.action in {LearningAction.PAUSE, LearningAction.SUPPRESS}
-    same = [rule for rule in learning.rules if rule.state is state and _same(rule.topic, event.topic)]
+    same = [rule for rule in learning.rules if rule.state is state and _key(rule.topic) == _key(event.topic)]
     if begins is bool(same):
         return learning
     rules = tuple(rule for rule in learning.rules if rule not in same)
@@ -65,15 +71,44 @@ def after(learning: Learning, event: LearningEvent, /) -> Learning:
     return with_event(learning.model_copy(update={"rules": rules}), event)
 
 
+def joined(learning: Learning, others: Iterable[LearningRule], /) -> Learning:
+    """Return the rules with `others` that it does not have and did not end since, as many as it has room for."""
+    known = {(rule.state, _key(rule.topic)) for rule in learning.rules}
+    new = [
+        rule
+        for rule in {(rule.state, _key(rule.topic)): rule for rule in others}.values()
+        if (rule.state, _key(rule.topic)) not in known and not _is_ended_since(learning, rule)
+    ][: limits.LEARNING_RULES - len(learning.rules)]
+    events = [
+        LearningEvent(action=_BEGINNINGS[rule.state], topic=rule.topic, at=rule.since, by=rule.by, reason=rule.reason)
+        for rule in new
+    ]
+    log = sorted((*learning.log, *events), key=lambda event: event.at)[-limits.AUDIT_EVENTS :]
+    return learning.model_copy(update={"rules": (*learning.rules, *new), "log": tuple(log)})
+
+
+def is_allowed_since(learning: Learning, topic: str, at: Instant, /) -> bool:
+    """Return whether the facts of a topic were allowed at `at` or later."""
+    return any(
+        event.action is LearningAction.ALLOW and event.at >= at and _key(event.topic) == _key(topic)
+        for event in learning.log
+    )
+
+
+def _is_ended_since(learning: Learning, rule: LearningRule) -> bool:
+    return any(
+        event.action is _ENDS_OF[rule.state] and event.at >= rule.since and _key(event.topic) == _key(rule.topic)
+        for event in learning.log
+    )
+
+
 def with_event(learning: Learning, event: LearningEvent, /) -> Learning:
     """Return the rules with a call written down; the oldest goes beyond the bound."""
     return learning.model_copy(update={"log": (*learning.log, event)[-limits.AUDIT_EVENTS :]})
 
 
-def _same(one: str | None, other: str | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return long_term.topic_key(one) == long_term.topic_key(other)
+def _key(topic: str | None) -> str | None:
+    return long_term.topic_key(topic) if topic is not None else None
 
 
 def plain_content(content: str, /) -> str:

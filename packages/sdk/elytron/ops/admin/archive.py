@@ -9,7 +9,8 @@ from elytron.context import OperationContext
 from elytron.documents.plane_documents import public
 from elytron.journal.fingerprints import EventFingerprint, StateFingerprint, documents
 from elytron.transfer.archive import ArchiveReader, ArchiveWriter
-from elytron.transfer.restore import bootstrap, full_restore
+from elytron.transfer.bootstrap import bootstrap
+from elytron.transfer.restore import full_restore
 from elytron_core.contracts.admin.archive import (
     ImportMode,
     MemoryImportReport,
