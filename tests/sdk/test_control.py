@@ -150,6 +150,31 @@ async def test_erasure_names_the_facts_that_still_rest_on_what_went(memory: elyt
     assert gone.derived == ()
 
 
+async def test_forgetting_evidence_names_what_rests_on_it_and_is_still_recalled(memory: elytron.MemoryRuntime) -> None:
+    (turn,) = (await talk(memory, (Role.USER, "I like tea"), (Role.USER, "and a kiln"))).ids
+    (fact,) = (await believe(memory, "drink", "tea", citations=(turn,))).ids
+    (hidden,) = (await believe(memory, "kiln", "she has one", citations=(turn,))).ids
+    (other,) = (await believe(memory, "place", "a cellar", citations=(f"{turn}#1",))).ids
+    await memory.forget(hidden)
+    dry = await memory.forget(elytron.MemoryForgetRequest(ids=(turn,), dry_run=True))
+    report = await memory.forget(turn)
+    assert dry.derived == report.derived == (fact,)
+    assert (await memory.forget(f"{turn}#1")).derived == (other,)
+    assert (await memory.forget(turn, undo=True)).derived == ()
+    assert (await memory.forget(elytron.MemoryForgetRequest(ids=(turn, fact)))).derived == ()
+
+
+async def test_what_cannot_be_hidden_says_so(memory: elytron.MemoryRuntime) -> None:
+    draft = elytron.SubjectDraft.model_validate({"name": "user:ada", "subject_kind": "human_user"})
+    write = elytron.SubjectsWrite(subjects=(draft,))
+    (subject,) = (await memory.write(elytron.MemoryWriteRequest(write=write))).ids
+    (decision,) = (await memory.forget(subject)).decisions
+    assert (decision.outcome, decision.reason) == (
+        ControlOutcome.UNCHANGED,
+        "a memory of its plane is never hidden: erase it",
+    )
+
+
 async def test_erasing_one_version_of_a_fact_keeps_the_others(memory: elytron.MemoryRuntime) -> None:
     (old,) = (await believe(memory, "home", "Lisbon")).ids
     (new,) = (await believe(memory, "home", "Porto")).ids

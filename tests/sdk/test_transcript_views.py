@@ -32,6 +32,20 @@ async def test_pages_follow_each_other(memory: elytron.MemoryRuntime) -> None:
     assert seen == [(1, 0), (2, 1), (3, 2), (4, 3), (5, 4)]
 
 
+async def test_a_page_that_the_profile_cuts_counts_the_turns_that_there_are(clock: FrozenClock) -> None:
+    opening = elytron.open("memory:", space="ada", clock=clock, ids=SeededIds(), profile="esp-embedded-sdk")
+    async with opening as memory:
+        size = memory.context.profile.budget.transcript.page_turns
+        for number in range(size + 3):
+            await commit(memory, f"t{number}")
+        page = await view(memory, limit=1_000)
+        (clip,) = page.clipped
+        assert (len(page.slice.turns), clip.limit, clip.dropped) == (size, size, 3)
+        (clip,) = (await view(memory, limit=size + 2)).clipped
+        assert clip.dropped == 2
+        assert (await view(memory, limit=1_000, cursor=page.next_cursor)).clipped == ()
+
+
 async def test_a_cursor_that_no_report_gave_is_an_error(memory: elytron.MemoryRuntime) -> None:
     with pytest.raises(InvalidInput):
         await view(memory, cursor="1:x")

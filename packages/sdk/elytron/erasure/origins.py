@@ -1,11 +1,10 @@
 """Erasure of everything that came through one origin, through all planes, after a dry run has named it."""
 
 from collections import Counter
-from collections.abc import AsyncIterator
 
 from elytron.context import OperationContext
-from elytron.documents.plane_documents import citations_of, id_of
-from elytron.documents.planes import HOMES
+from elytron.documents.plane_documents import id_of
+from elytron.erasure.dependants import dependants
 from elytron.erasure.removal import erase_many, erase_memories
 from elytron_core import limits
 from elytron_core.contracts.knowledge.control import (
@@ -21,7 +20,6 @@ from elytron_core.errors import InvalidInput
 from elytron_core.ids import TurnId
 from elytron_core.planes import tools
 from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.policy.integrity.origins import parts_through
 from elytron_core.ports import store_pages
 from elytron_core.scope import Scope
@@ -73,7 +71,9 @@ async def _resting_on(ctx: OperationContext, scope: Scope, origin: Origin) -> tu
         turn = transcript.Turn.from_bytes(document.body)
         parts = (part for part in parts_through(turn, origin) if part not in turn.erased)
         gone |= dict.fromkeys(transcript.message_id(TurnId(document.ref.key), part) for part in parts)
-    citing = {one: cited async for one, cited in _citing(ctx, scope)}
+    every = [one async for one in dependants(ctx, scope.space)]
+    citing = {one.id: one.citations for one in every if one.is_belief}
+    drawn = [one for one in every if not one.is_belief]
     if origin.kind is OriginKind.TOOL:
         async for document in store_pages.documents(ctx.store, scope.space, tools.EXPERIENCES):
             if tools.ToolExperience.from_bytes(document.body).tool_id == origin.name:
@@ -81,31 +81,10 @@ async def _resting_on(ctx: OperationContext, scope: Scope, origin: Origin) -> tu
     while True:
         known = gone.keys() | {origin.name}
         resting = [one for one, cited in citing.items() if one not in gone and cited and cited <= known]
-        resting += [one for one in await _telling_of(ctx, scope, gone) if one not in gone]
+        # A memory that was partly drawn from erased messages may repeat them, and can be drawn again.
+        resting += [one.id for one in drawn if one.id not in gone and one.rests_on(gone.keys())]
         if not resting:
             told = known | {one.partition("#")[0] for one in gone}
             others = tuple(one for one, cited in citing.items() if one not in gone and not cited.isdisjoint(told))
             return tuple(gone), others
         gone |= dict.fromkeys(resting)
-
-
-async def _citing(ctx: OperationContext, scope: Scope) -> AsyncIterator[tuple[str, set[str]]]:
-    """Yield the facts and skills with what they cite."""
-    async for document in store_pages.documents(ctx.store, scope.space, long_term.FACTS):
-        fact = long_term.Fact.from_bytes(document.body)
-        yield fact.id, set(fact.citations)
-    async for document in store_pages.documents(ctx.store, scope.space, procedural.SKILLS):
-        skill = procedural.Skill.from_bytes(document.body)
-        yield skill.name, set(skill.citations)
-
-
-async def _telling_of(ctx: OperationContext, scope: Scope, gone: dict[str, None]) -> list[str]:
-    """Return the memories that were partly drawn from erased ones: they may repeat them, and can be drawn again."""
-    tags = {transcript.tag_of(TurnId(one)) for one in gone if ":" not in one}
-    found: list[str] = []
-    for collection, home in HOMES.items():
-        async for document in store_pages.documents(ctx.store, scope.space, collection):
-            cited = citations_of(home.kind.from_bytes(document.body))
-            if document.ref.key in tags if home.is_of_all else not gone.keys().isdisjoint(cited):
-                found.append(id_of(document.ref))
-    return found

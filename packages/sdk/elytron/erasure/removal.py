@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
-from elytron.documents.plane_documents import KeptMemory, by_plane, citations_of, id_of, touched
-from elytron.documents.planes import HOMES
+from elytron.documents.plane_documents import KeptMemory, by_plane, id_of, touched
 from elytron.documents.prefix_scan import documents_under
 from elytron.documents.slots import key_of, read_slot
 from elytron.documents.stored_values import values_at
 from elytron.erasure.copies import copies_of, vectors_of
+from elytron.erasure.dependants import dependants
 from elytron.indexing.checkpoint_store import CHECKPOINT
 from elytron.memories.audit_trail import trail_documents
 from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored
@@ -32,7 +32,7 @@ from elytron_core.planes.admin.audit import AuditTrail
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.conversation.attributes import TURN_ATTRIBUTES, TurnAttribute
 from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryPlane, DerivedMemoryRef
-from elytron_core.planes.knowledge import long_term, procedural, subjects
+from elytron_core.planes.knowledge import long_term, subjects
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Action, Batch, Document, Entry, Erasure, Ref
@@ -328,23 +328,8 @@ async def _derived(ctx: OperationContext, scope: Scope, plan: _Plan) -> tuple[st
     """Return the memories that cite what goes, or tell of its conversation, and are not erased themselves."""
     if not plan.citations:
         return ()
-    tags = {transcript.tag_of(TurnId(citation)) for citation in plan.citations}
-    found: list[str] = []
-    async for document in store_pages.documents(ctx.store, scope.space, long_term.FACTS):
-        fact = long_term.Fact.from_bytes(document.body)
-        if document.ref not in plan.refs and not plan.citations.isdisjoint(fact.citations):
-            found.append(fact.id)
-    async for document in store_pages.documents(ctx.store, scope.space, procedural.SKILLS):
-        skill = procedural.Skill.from_bytes(document.body)
-        if document.ref not in plan.refs and not plan.citations.isdisjoint(skill.citations):
-            found.append(skill.name)
-    for collection, home in HOMES.items():
-        async for document in store_pages.documents(ctx.store, scope.space, collection):
-            cited = citations_of(home.kind.from_bytes(document.body))
-            rests = document.ref.key in tags if home.is_of_all else not plan.citations.isdisjoint(cited)
-            if rests and document.ref not in plan.refs:
-                found.append(id_of(document.ref))
-    return tuple(found)
+    resting = dependants(ctx, scope.space)
+    return tuple([one.id async for one in resting if one.ref not in plan.refs and one.rests_on(plan.citations)])
 
 
 async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _Plan) -> None:

@@ -50,7 +50,15 @@ async def read_page(
     has_more = len(documents) > size
     clips = list(made.clipped)
     if has_more and size < limit:
-        clips.append(Clip(what="turns", reason=ClipReason.PROFILE, limit=size, dropped=limit - size))
+        beyond = store_pages.documents(
+            ctx.store, scope.space, transcript.TURNS, prefix=f"{tag}.", after=documents[size - 1].ref.key
+        )
+        dropped = 0
+        async for _ in beyond:
+            dropped += 1
+            if dropped == limit - size:
+                break
+        clips.append(Clip(what="turns", reason=ClipReason.PROFILE, limit=size, dropped=dropped))
     return report(
         slice=made.slice,
         alias=found.trust,

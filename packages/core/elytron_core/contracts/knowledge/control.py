@@ -214,8 +214,8 @@ class ControlDecision(Value):
 class MemoryControlReport(Value):
     """Result of a forget, correct or erase, or with `dry_run` its preview.
 
-    For an erasure, `removed` counts removed documents by collection, and `derived` names the memories that
-    rest on erased ones and are still stored: erase them too if they must go. `token` is of a dry run by origin, whose
+    For an erasure, `removed` counts removed documents by collection. `derived` names the memories that rest on erased
+    or forgotten messages and are still there: name them too if they must go. `token` is of a dry run by origin, whose
     `decisions` have no more than one request could name.
     """
 

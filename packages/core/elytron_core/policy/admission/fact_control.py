@@ -23,6 +23,7 @@ AUDITED: Final = {
     FactAction.CHANGE_SCOPE: AuditAction.SCOPE_CHANGED,
 }
 SLOT_TAKEN: Final = "its slot has another value by now"
+CANNOT_BE_HIDDEN: Final = "a memory of its plane is never hidden: erase it"
 NOT_FORGOTTEN: Final = "it is not forgotten"
 STAYS: Final = {
     FactAction.CORRECT: "it says that already",

@@ -9,6 +9,7 @@ from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import KeptMemory, hidden, touched
 from elytron.documents.slots import key_of, read_slots, remaining_of, slot_ref
 from elytron.documents.stored_values import values_at
+from elytron.erasure.dependants import dependants
 from elytron.erasure.origins import erase_origin
 from elytron.erasure.removal import erase_memories, erase_space
 from elytron.intake.texts import admitting
@@ -30,12 +31,13 @@ from elytron_core.contracts.knowledge.control import (
 from elytron_core.contracts.knowledge.facts import FactAction, FactChangeRequest
 from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes.admin.audit import AuditAction, AuditEvent
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.admission.fact_control import GONE, NOT_FORGOTTEN, SLOT_TAKEN, require_fields
+from elytron_core.policy.admission.fact_control import CANNOT_BE_HIDDEN, GONE, NOT_FORGOTTEN, SLOT_TAKEN, require_fields
 from elytron_core.policy.temporal import slot_versions
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
@@ -70,7 +72,8 @@ async def _forget(ctx: OperationContext, request: MemoryForgetRequest, *, buries
             for memory_id, memory in found.items()
         ]
         decisions = _with_remaining(decisions, found, slots, changed) if not request.undo else decisions
-        report = _report(scope, decisions, dry_run=request.dry_run)
+        derived = await _derived(ctx, scope, found.values(), changed) if not request.undo else ()
+        report = _report(scope, decisions, dry_run=request.dry_run).model_copy(update={"derived": derived})
         if not report.changed:
             return Settled(report)
         changes = Changes(record)
@@ -132,6 +135,21 @@ async def erase(ctx: OperationContext, request: MemoryEraseRequest, /) -> Memory
     return await erase_memories(ctx, scope, request)
 
 
+async def _derived(
+    ctx: OperationContext, scope: Scope, found: Iterable[Memory | None], changed: Mapping[Ref, object]
+) -> tuple[str, ...]:
+    """Return the memories that rest on the messages which are hidden now, and are recalled still."""
+    names = {
+        transcript.message_id(TurnId(memory.ref.key), memory.part)
+        for memory in found
+        if isinstance(memory, TurnMemory) and memory.ref in changed
+    }
+    if not names:
+        return ()
+    shown = [one async for one in dependants(ctx, scope.space) if not one.is_hidden and one.ref not in changed]
+    return tuple(one.id for one in shown if one.rests_on(names))
+
+
 def _events(
     ctx: OperationContext,
     request: MemoryForgetRequest,
@@ -167,7 +185,9 @@ def _hide(
 
 
 def _gone(memory: Memory) -> str:
-    """Return why a memory cannot be forgotten."""
+    """Return why a memory is not forgotten now."""
+    if isinstance(memory, KeptMemory) and memory.home.forgotten_at is None:
+        return CANNOT_BE_HIDDEN
     state = memory.fact.state if isinstance(memory, FactMemory) else long_term.State.FORGOTTEN
     return GONE[state]
 
