@@ -168,3 +168,31 @@ async def test_what_is_found_only_by_what_stands_beside_it_stays_in_order(memory
     report = await memory.recall("Which cake should I bake?")
     assert report.hits[0].text == said[0]
     assert report.hits[0].score > report.hits[-1].score > 0
+
+
+STEPS = "1. Open the kiln for repair.\n2. Clean it.\n3. Close it."
+
+
+@pytest.mark.parametrize("query", ["who said kiln repair?", "where did I say kiln repair?"])
+async def test_a_question_for_evidence_has_evidence_first(memory: elytron.MemoryRuntime, query: str) -> None:
+    skill = elytron.RuntimeSkillWrite(
+        name="kiln", topic="kiln repair", title="Kiln repair", summary="Steps of a kiln repair", content=STEPS
+    )
+    await memory.write(elytron.MemoryWriteRequest(write=elytron.Procedural(writes=(skill,))))
+    await memory.add_fact("kiln", "the kiln repair cost forty")
+    await memory.add("The kiln repair was paid by Bob", speaker="Ada")
+    await memory.add("Snow fell on the hills", speaker="Ada")
+    report = await memory.recall(query)
+    assert (report.intent, report.hits[0].text) == ("evidence", "The kiln repair was paid by Bob")
+    scores = [hit.score for hit in report.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert [hit.plane for hit in report.hits[1:3]] == [elytron.Plane.PROCEDURAL, elytron.Plane.LONG_TERM]
+
+
+@pytest.mark.parametrize("query", ["fact:tea", "Fact:  ＴＥＡ "])
+async def test_a_kind_and_topic_find_that_slot_alone(memory: elytron.MemoryRuntime, query: str) -> None:
+    await memory.add_fact("tea", "green")
+    await memory.add_fact("corner", "buys tea at the corner")
+    await memory.add("Tea is served at four", speaker="Ada")
+    assert [hit.text for hit in (await memory.recall(query)).hits] == ["green"]
+    assert len((await memory.recall("fact:milk")).hits) == 3

@@ -15,12 +15,17 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import Plane, RecallHit
 from elytron_core.ids import TurnId
 from elytron_core.planes.conversation import transcript
+from elytron_core.planes.knowledge import long_term
 from elytron_core.policy.ranking import intent, weights
 from elytron_core.policy.ranking.facts import ScoredFact
 from elytron_core.ports.store import Document, Ref
 from elytron_core.rounding import four_each
 from elytron_core.scope import Scope
 from elytron_index import Candidate, Candidates, Signals
+
+EVIDENCE_SHARE = 0.5
+"""Share of the best score from which on evidence comes first, if the query asks for it."""
+_EVIDENCE = frozenset({Plane.TRANSCRIPT, Plane.ARCHIVE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +87,42 @@ def _order(item: Ranked) -> tuple[float, int, str, int]:
 
 
 def in_one_order(ranked: list[Ranked], route: intent.Route, /) -> list[Ranked]:
-    """Return memories of all planes in one order, each with its plane's bonus.
+    """Return memories of all planes in one order, each with its plane's bonus; the slot that the query names, alone.
 
-    Where scores are equal, the order of `ranked` stays.
+    Where scores are equal, the order of `ranked` stays. If the query asks who said something, messages come first.
     """
+    if route.slot is not None:
+        ranked = [item for item in ranked if _slot_of(item) == route.slot] or ranked
     if route.bonus:
         ranked = [_favoured(item, route) for item in ranked]
-    return sorted(ranked, key=attrgetter("score"), reverse=True)
+    ordered = sorted(ranked, key=attrgetter("score"), reverse=True)
+    return _evidence_first(ordered) if route.intent is intent.Intent.EVIDENCE else ordered
+
+
+def _slot_of(item: Ranked) -> str | None:
+    if not isinstance(item.found, ScoredFact):
+        return None
+    fact = item.found.fact
+    return f"{fact.kind.value}:{long_term.topic_key(fact.topic)}"
+
+
+def _evidence_first(ordered: list[Ranked]) -> list[Ranked]:
+    """Return the evidence that is at least half as good as the best, then the others; scores stay with the places."""
+    if not ordered:
+        return ordered
+    least = ordered[0].score * EVIDENCE_SHARE
+    first = [item for item in ordered if _plane_of(item) in _EVIDENCE and item.score >= least]
+    if not first:
+        return ordered
+    others = [item for item in ordered if _plane_of(item) not in _EVIDENCE or item.score < least]
+    return [_placed_at(item, place.score) for item, place in zip((*first, *others), ordered, strict=True)]
+
+
+def _placed_at(item: Ranked, score: float) -> Ranked:
+    found = item.found
+    if isinstance(found, RecallHit):
+        found = found.model_copy(update={"score": round(score, 6)})
+    return item._replace(score=score, found=found)
 
 
 def _favoured(item: Ranked, route: intent.Route) -> Ranked:
