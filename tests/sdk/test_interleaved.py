@@ -13,6 +13,7 @@ from elytron import (
     MemoryEraseRequest,
     MemoryForgetRequest,
     MemoryInspectionRequest,
+    MemoryMergeRequest,
     MemoryRuntime,
     MemorySpaceExportRequest,
     MemoryWriteRequest,
@@ -106,6 +107,39 @@ async def test_what_is_forgotten_while_somebody_hides_its_neighbour_hides_both(
     report = await memory.forget(MemoryForgetRequest(ids=(first,)))
     assert report.changed
     assert (await memory.recall("tea")).hits == ()
+
+
+@pytest.mark.parametrize("is_write_first", [True, False])
+async def test_a_fact_does_not_come_back_beside_a_value_that_is_written_meanwhile(
+    store: CrowdedStore, memory: MemoryRuntime, other: MemoryRuntime, is_write_first: bool
+) -> None:
+    porto = await fact(memory, "home", "Ada lives in Porto")
+    await memory.forget(porto)
+
+    async def undo() -> object:
+        return await memory.forget(MemoryForgetRequest(ids=(porto,), undo=True))
+
+    async def write() -> object:
+        return await fact(other, "home", "Ada lives in Lisbon")
+
+    first, second = (write, undo) if is_write_first else (undo, write)
+    says(store, first)
+    await second()
+    assert [item.text for item in (await memory.list()).items] == ["Ada lives in Lisbon"]
+
+
+async def test_a_folded_fact_does_not_come_back_beside_a_value_that_is_written_meanwhile(
+    store: CrowdedStore, memory: MemoryRuntime, other: MemoryRuntime
+) -> None:
+    await fact(memory, "drink", "Ada likes green tea in the morning")
+    await fact(memory, "cup", "Ada likes green tea in the mornings")
+    (pair,) = (await memory.merge_facts()).pairs
+    topic = (await memory.get_fact(pair.folded)).fact.topic
+    says(store, lambda: fact(other, topic, "Ada drinks water at noon"))
+    await memory.merge_facts(MemoryMergeRequest(undo=(pair.folded,)))
+    texts = [item.text for item in (await memory.list()).items]
+    assert "Ada drinks water at noon" in texts
+    assert len(texts) == 2
 
 
 async def test_a_correction_of_a_fact_that_was_just_confirmed_stands(

@@ -88,9 +88,8 @@ async def read_slot(store: Store, space: SpaceId, record: SpaceRecord, key: Slot
     return slot
 
 
-async def versions_of(store: Store, space: SpaceId, record: SpaceRecord, key: SlotKey, /) -> list[Fact]:
+async def versions_of(store: Store, space: SpaceId, slot: StoredSlot, /) -> list[Fact]:
     """Return the newest versions of a slot that are stored, oldest first."""
-    slot = await read_slot(store, space, record, key)
     refs = [Ref(long_term.FACTS, name) for name in slot.facts[-limits.SCAN_MAX :]]
     return list((await values_at(store, space, refs, Fact)).values())
 

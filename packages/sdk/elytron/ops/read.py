@@ -9,7 +9,7 @@ from elytron.documents.cursor import CursorForm
 from elytron.documents.hits import cited
 from elytron.documents.plane_documents import KeptMemory, at_of, forgotten_at, text_of
 from elytron.documents.planes import SHOWN
-from elytron.documents.slots import key_of, versions_of
+from elytron.documents.slots import key_of, read_slot, versions_of
 from elytron.memories.audit_trail import trails, with_trail
 from elytron.memories.disclosure import may_disclose, require_disclosed
 from elytron.memories.latest import latest_memories
@@ -272,7 +272,8 @@ async def _versions(ctx: OperationContext, scope: Scope, fact: long_term.Fact) -
     record: SpaceRecord | None = await ctx.spaces.find(scope.space)
     if record is None:
         return [fact]  # the space was erased since
-    return await versions_of(ctx.store, scope.space, record, key_of(fact)) or [fact]
+    slot = await read_slot(ctx.store, scope.space, record, key_of(fact))
+    return await versions_of(ctx.store, scope.space, slot) or [fact]
 
 
 _CLOSED = {

@@ -7,7 +7,7 @@ from elytron.documents.change_set import Changes
 from elytron.documents.cursor import CursorForm
 from elytron.documents.plane_documents import place_of
 from elytron.documents.planes import is_private_candidate
-from elytron.documents.slots import key_of, versions_of
+from elytron.documents.slots import key_of, read_slot, versions_of
 from elytron.intake.texts import admitting
 from elytron.memories.audit_trail import event_of, note
 from elytron.memories.provenance_links import Resting, link_written, unlink_left
@@ -188,8 +188,14 @@ async def _unfolded(
     if into is None:
         return MergedPair(kept=folded[0].superseded_by, folded=name, changed=False, reason=GONE)
     kept, back = near_duplicates.unfold(into[0], fact)
-    if slot_versions.is_taken(back, await versions_of(ctx.store, scope.space, record, key_of(fact))):
+    slot = await read_slot(ctx.store, scope.space, record, key_of(fact))
+    pending = [
+        value for value in changes.folded.values() if isinstance(value, long_term.Fact) and value.id in slot.facts
+    ]
+    if slot_versions.is_taken(back, (*await versions_of(ctx.store, scope.space, slot), *pending)):
         return MergedPair(kept=into[0].id, folded=name, changed=False, reason=SLOT_TAKEN)
+    # The slot gets another revision: a write that was judged without this fact is judged again.
+    slot.put(changes)
     changes.put(Ref(long_term.FACTS, kept.id), kept, expects=into[1], action=Action.OPERATOR)
     changes.put(Ref(long_term.FACTS, back.id), back, expects=revision, action=Action.OPERATOR)
     rested = Resting(DerivedMemoryPlane.SHARED_FACT, kept.id, into[0].citations)

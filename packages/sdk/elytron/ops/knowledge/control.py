@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TypeGuard, assert_never
+from typing import NamedTuple, TypeGuard, assert_never
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.plane_documents import KeptMemory, hidden, touched
-from elytron.documents.slots import key_of, read_slots, remaining_of, slot_ref
-from elytron.documents.stored_values import values_at
+from elytron.documents.slots import StoredSlot, key_of, read_slots, remaining_of, slot_ref, versions_of
 from elytron.erasure.dependants import dependants
 from elytron.erasure.origins import erase_origin
 from elytron.erasure.removal import erase_memories, erase_space
@@ -18,7 +17,6 @@ from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory,
 from elytron.memories.tombstones import bury, exhume
 from elytron.writes.knowledge.fact_changes import plan_change
 from elytron.writes.settlement import Settled, settle_report
-from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.control import (
     ControlDecision,
@@ -64,7 +62,7 @@ async def _forget(ctx: OperationContext, request: MemoryForgetRequest, *, buries
         found = await find_all(ctx, scope, request.ids)
         now = ctx.clock.now()
         changed: dict[Ref, tuple[Value, int]] = {}
-        slots = await _versions(ctx, scope, record, found.values())
+        slots = await _slots(ctx, scope, record, found.values())
         decisions = [
             _hide(memory_id, memory, request, changed, now)
             if not request.undo or not _is_taken(memory, slots, changed)
@@ -83,6 +81,9 @@ async def _forget(ctx: OperationContext, request: MemoryForgetRequest, *, buries
         facts = [memory.fact for memory in found.values() if isinstance(memory, FactMemory) and memory.ref in changed]
         if request.undo:
             await exhume(ctx, scope.space, record, changes, facts)
+            # A slot gets another revision: a write that was judged without its fact is judged again.
+            for slot in {slots[ref].slot.ref: slots[ref].slot for ref in changed if ref in slots}.values():
+                slot.put(changes)
         elif buries:
             await bury(ctx, scope.space, record, changes, facts, at=now)
         await note(ctx, scope.space, record, changes, _events(ctx, request, decisions, found, now))
@@ -196,29 +197,33 @@ def _unchanged(memory_id: str, memory: Memory, reason: str) -> ControlDecision:
     return ControlDecision(id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=memory.plane, reason=reason)
 
 
-async def _versions(
+class _Held(NamedTuple):
+    """Slot of a fact, and its versions, oldest first."""
+
+    slot: StoredSlot
+    versions: list[long_term.Fact]
+
+
+async def _slots(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Iterable[Memory | None]
-) -> dict[Ref, list[long_term.Fact]]:
-    """Return for each fact among `memories` the versions of its slot, oldest first."""
+) -> dict[Ref, _Held]:
+    """Return the slot of each fact among `memories`."""
     facts = {memory.ref: key_of(memory.fact) for memory in memories if isinstance(memory, FactMemory)}
     slots = await read_slots(ctx.store, scope.space, record, facts.values())
-    lists = {ref: slots[slot_ref(record, key)].facts[-limits.SCAN_MAX :] for ref, key in facts.items()}
-    asked = [Ref(long_term.FACTS, name) for names in lists.values() for name in names]
-    stored = await values_at(ctx.store, scope.space, asked, long_term.Fact)
-    places = {ref: [Ref(long_term.FACTS, name) for name in names] for ref, names in lists.items()}
-    return {ref: [stored[one] for one in listed if one in stored] for ref, listed in places.items()}
+    held = {ref: _Held(slot, await versions_of(ctx.store, scope.space, slot)) for ref, slot in slots.items()}
+    return {ref: held[slot_ref(record, key)] for ref, key in facts.items()}
 
 
 def _is_taken(
     memory: Memory | None,
-    slots: Mapping[Ref, list[long_term.Fact]],
+    slots: Mapping[Ref, _Held],
     changed: Mapping[Ref, tuple[Value, int]],
 ) -> TypeGuard[FactMemory]:
     """Return whether a forgotten fact's slot has another value for its time by now, or will have with `changed`."""
     if not isinstance(memory, FactMemory) or memory.fact.state is not long_term.State.FORGOTTEN:
         return False
     pending = [value for value, _ in changed.values() if isinstance(value, long_term.Fact)]
-    return slot_versions.is_taken(memory.fact, (*slots[memory.ref], *_of_slot(memory, pending)))
+    return slot_versions.is_taken(memory.fact, (*slots[memory.ref].versions, *_of_slot(memory, pending)))
 
 
 def _of_slot(memory: FactMemory, facts: Iterable[long_term.Fact]) -> list[long_term.Fact]:
@@ -229,13 +234,13 @@ def _of_slot(memory: FactMemory, facts: Iterable[long_term.Fact]) -> list[long_t
 def _with_remaining(
     decisions: Iterable[ControlDecision],
     found: Mapping[str, Memory | None],
-    slots: Mapping[Ref, list[long_term.Fact]],
+    slots: Mapping[Ref, _Held],
     changed: Mapping[Ref, object],
 ) -> list[ControlDecision]:
     """Return the decisions on facts with the versions that recall still gives for other times."""
     gone = {ref.key for ref in changed}
     return [
-        decision.model_copy(update={"remaining": remaining_of(slots[memory.ref], without=gone)})
+        decision.model_copy(update={"remaining": remaining_of(slots[memory.ref].versions, without=gone)})
         if (memory := found[decision.id]) is not None and memory.ref in slots
         else decision
         for decision in decisions
