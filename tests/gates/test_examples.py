@@ -17,3 +17,7 @@ def test_an_example_runs_and_leaves_nothing_behind(
     runpy.run_path(str(EXAMPLES[name]), run_name="__main__")
     assert len(capsys.readouterr().out.splitlines()) >= 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_examples_are_numbered_one_after_the_other() -> None:
+    assert sorted(name[:2] for name in EXAMPLES) == [f"{number:02}" for number in range(1, len(EXAMPLES) + 1)]
