@@ -2,8 +2,10 @@
 
 import pytest
 
-from elytron_core.errors import InvalidInput
-from elytron_models import ModelAddress, address_of, key_of, open_model
+from elytron_core.errors import InvalidInput, ModelRefused
+from elytron_core.ports.chat import Failed, FailureReason, InputMessage, ModelRequest, Role, TextPart
+from elytron_models import ModelAddress, address_of, ask, error_of, key_of, open_model, require_key
+from elytron_models.address import VENDORS
 
 CANARY = "canary-9d41"
 
@@ -78,3 +80,31 @@ def test_a_key_that_is_none_names_its_variable_and_is_not_repeated() -> None:
 def test_a_model_is_opened_by_its_address_alone() -> None:
     model = open_model("ollama:llama3.2", environment={}, context_tokens=32_768)
     assert (model.info.name, model.info.context_tokens) == ("ollama:llama3.2", 32_768)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", [name for name, vendor in VENDORS.items() if vendor.needs_key])
+async def test_a_model_without_its_key_is_told_by_the_variable_and_sends_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect(*_: object, **__: object) -> None:
+        pytest.fail("a connection was opened")
+
+    monkeypatch.setattr("socket.socket.connect", connect)
+    monkeypatch.setattr("socket.getaddrinfo", connect)
+    variable = VENDORS[name].key_variable
+    with pytest.raises(InvalidInput, match=f"{variable} is not set"):
+        require_key(address_of(f"{name}:m"), {"ELYTRON_MODEL_KEY": ""})
+    client = open_model(f"{name}:m", environment={})
+    request = ModelRequest(messages=(InputMessage(role=Role.USER, parts=(TextPart(text="Hi."),)),))
+    with pytest.raises(ModelRefused, match=f"has no key: set {variable} or ELYTRON_MODEL_KEY"):
+        await ask(client, request)
+    assert await client.count(request) is None
+
+
+def test_a_refused_key_names_the_variables_that_this_server_is_given() -> None:
+    failed = Failed(reason=FailureReason.UNAUTHORIZED, status=401)
+    at_vendor = error_of(failed, name="openai:m").message
+    elsewhere = error_of(failed, name="openai:m@http://elsewhere/v1").message
+    assert at_vendor.endswith("check OPENAI_API_KEY or ELYTRON_MODEL_KEY (401)")
+    assert elsewhere.endswith("check ELYTRON_MODEL_KEY (401)")

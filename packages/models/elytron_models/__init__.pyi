@@ -1,6 +1,7 @@
 from elytron_models.address import ModelAddress as ModelAddress
 from elytron_models.address import address_of as address_of
 from elytron_models.address import key_of as key_of
+from elytron_models.address import require_key as require_key
 from elytron_models.answer import ModelAnswer as ModelAnswer
 from elytron_models.answer import answer_of as answer_of
 from elytron_models.answer import ask as ask

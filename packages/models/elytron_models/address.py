@@ -23,14 +23,16 @@ class Vendor:
     dialect: str
     url: str | None = None
     key_variable: str | None = None
+    needs_key: bool = False
+    """True if the usual server refuses every request without a key."""
 
 
 VENDORS: Final[Mapping[str, Vendor]] = {
-    "anthropic": Vendor("messages", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+    "anthropic": Vendor("messages", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", needs_key=True),
     "chat": Vendor("chat"),
     "messages": Vendor("messages"),
     "ollama": Vendor("ollama", "http://127.0.0.1:11434", "OLLAMA_API_KEY"),
-    "openai": Vendor("responses", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "openai": Vendor("responses", "https://api.openai.com/v1", "OPENAI_API_KEY", needs_key=True),
     "responses": Vendor("responses"),
 }
 
@@ -54,6 +56,17 @@ class ModelAddress:
     def is_official(self) -> bool:
         """Return whether the server is the usual one of the prefix."""
         return self.url == self.vendor.url
+
+    @property
+    def needs_key(self) -> bool:
+        """Return whether the server refuses every request without a key."""
+        return self.is_official and self.vendor.needs_key
+
+    @property
+    def key_variables(self) -> str:
+        """Return the variables that the key is read from, for a message."""
+        own = self.vendor.key_variable if self.is_official else None
+        return f"{own} or {KEY_VARIABLE}" if own is not None else KEY_VARIABLE
 
     @property
     def issuer(self) -> str:
@@ -85,6 +98,13 @@ def key_of(address: ModelAddress, environment: Mapping[str, str], /) -> str:
         if variable is not None and (key := environment.get(variable, "").strip()):
             return checked_key(key, field=variable)
     return ""
+
+
+def require_key(address: ModelAddress, environment: Mapping[str, str], /) -> None:
+    """Raise InvalidInput, by the variable's name, if the model needs a key and `environment` has none."""
+    if address.needs_key and not key_of(address, environment):
+        field = address.vendor.key_variable or KEY_VARIABLE
+        raise InvalidInput(field=field, problem=f"is not set: {address} needs a key in {address.key_variables}")
 
 
 def checked_key(key: str, /, *, field: str) -> str:

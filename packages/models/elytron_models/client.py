@@ -73,6 +73,7 @@ class ModelClient:
         self._dialect = DIALECTS[address.vendor.dialect]
         self._target = Target(address.model, address.issuer, address.is_official, context_tokens)
         self._structuring = structuring
+        self._lacks_key = address.needs_key and not key
         self._counts_nothing = False
         self._server = ModelServer(
             address.url,
@@ -100,6 +101,9 @@ class ModelClient:
         Opaque items that the server does not take back are left out, once. Raises InvalidInput for a request that the
         dialect cannot express.
         """
+        if self._lacks_key:
+            yield chat.Failed(reason=chat.FailureReason.KEY_MISSING)
+            return
         if self._structuring is Structuring.PROMPT:
             request = _with_schema_told(request)
         attempt = 0
@@ -127,7 +131,7 @@ class ModelClient:
         It is asked once: who wants a count has an estimate too. Raises InvalidInput as `stream` does.
         """
         way = self._dialect.count
-        if way is None or self._counts_nothing:
+        if way is None or self._counts_nothing or self._lacks_key:
             return None
         if self._structuring is Structuring.PROMPT:
             request = _with_schema_told(request)

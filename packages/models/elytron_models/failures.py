@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from elytron_core.errors import ModelError, ModelRefused, ModelUnavailable
+from elytron_core.errors import InvalidInput, ModelError, ModelRefused, ModelUnavailable
 from elytron_core.ports.chat import Failed, FailureReason
+from elytron_models.address import KEY_VARIABLE, address_of
 from elytron_models.fields import Fields, fields_of, inner, text
 
 _CODES: Final = {
@@ -46,7 +47,8 @@ _TOLD: Final = {
     FailureReason.CUT: "broke off before the end of its answer: try again",
     FailureReason.RATE_LIMITED: "takes no more calls for now: try again later",
     FailureReason.UNAVAILABLE: "cannot answer now: try again later",
-    FailureReason.UNAUTHORIZED: "did not accept the key: check it",
+    FailureReason.UNAUTHORIZED: "did not accept the key: check {key}",
+    FailureReason.KEY_MISSING: "has no key: set {key}",
     FailureReason.CONTEXT_TOO_LONG: "was given more than it reads: send less",
     FailureReason.OPAQUE_REFUSED: "did not take back an item of its reasoning: send the conversation without it",
     FailureReason.REFUSED: "refused the request: check the model's name and the request",
@@ -79,7 +81,8 @@ def error_of(failed: Failed, /, *, name: str, kind: str = "model") -> ModelError
     """Return `failed` as the error of a call of the model `name`, or of what else the `kind` says."""
     status = f" ({failed.status})" if failed.status is not None else ""
     made = ModelUnavailable if failed.is_passing else ModelRefused
-    error = made(f"the {kind} {name!r} {_TOLD[failed.reason]}{status}")
+    told = _TOLD[failed.reason].format(key=_key_variables(name) if kind == "model" else "it")
+    error = made(f"the {kind} {name!r} {told}{status}")
     error.retry_after_s = failed.retry_after_s
     return error
 
@@ -94,3 +97,11 @@ def _number(error: Fields) -> int | None:
     """Return the status that some servers write as the code of an error within a stream."""
     code = error.get("code")
     return code if isinstance(code, int) and 400 <= code < 600 else None
+
+
+def _key_variables(name: str) -> str:
+    """Return the variables that hold the key of the model called `name`; a vendor's is for its own server alone."""
+    try:
+        return address_of(name).key_variables
+    except InvalidInput:
+        return KEY_VARIABLE

@@ -9,6 +9,7 @@ from tests.agent.places import EVERYWHERE, Place, journal_beside
 from elytron.api import MemoryFace
 from elytron_agent import Agent, AgentSettings, BlockShelf, Compacted, ContextGiven, RunEnded, StopReason
 from elytron_agent.blocks.conversation_search import search_conversations
+from elytron_agent.context.window import ThreadHead
 from elytron_agent.runs.turn_recall import TurnRecall
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.contracts.knowledge.recall import Plane
@@ -161,12 +162,20 @@ async def test_what_agents_are_not_to_see_is_not_recalled_for_a_turn(memory: Mem
     assert (found, outcome) == ((), "nothing")
 
 
-async def test_first_words_are_given_once_and_guidance_until_the_person_is_known(memory: MemoryFace) -> None:
-    model = ScriptedChat(text("Hello."))
+async def test_first_words_are_given_until_an_answer_and_guidance_until_the_person_is_known(
+    memory: MemoryFace,
+) -> None:
+    model = ScriptedChat(failure(FailureReason.UNAUTHORIZED), text("Hello."))
     agent = agent_of(memory, model)
     assert len(await agent.welcome()) == 3
-    assert await agent.welcome() == ()
+    assert (await agent.say("Hi?")).reason is StopReason.FAILED
+    assert len(await agent_of(memory, model).welcome()) == 3
     await agent.say("Hi.")
+    latest = await agent_of(memory, model).latest_turn()
+    assert latest is not None
+    assert latest.input == "Hi."
+    assert "Hello." in latest.items[-1].model_dump_json()
+    assert await agent.welcome() == ()
     assert "You do not know this person yet" in words(model.last, Role.USER)
     await BlockShelf(memory).change("human", value="Called Ada.")
     await agent.say("I am Ada.")
@@ -254,3 +263,9 @@ async def test_evidence_of_any_turn_is_recalled_as_before_after_compactions(memo
     for boat in boats:
         hits = (await memory.recall(f"Where lies {boat}?")).hits
         assert boat in next(hit.text for hit in hits if hit.plane is Plane.TRANSCRIPT)
+
+
+def test_a_head_that_an_earlier_version_stored_is_read() -> None:
+    head = ThreadHead.model_validate({"runs": 1, "is_welcomed": True})
+    assert head.runs == 1
+    assert "is_welcomed" not in head.model_dump()

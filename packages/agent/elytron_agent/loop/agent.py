@@ -10,19 +10,19 @@ from elytron.api import MemoryFace
 from elytron_agent.blocks.archive import Archive
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context.compaction import CompactionPlan
-from elytron_agent.context.window import Summary, ThreadHead
+from elytron_agent.context.window import Summary, ThreadHead, WindowTurn
 from elytron_agent.loop.assembly import by_name, run_of, source_of
 from elytron_agent.loop.run_end import end_of, tell_end
+from elytron_agent.loop.run_input import check_input, input_of, known_run
 from elytron_agent.loop.tools.run_tools import done_tool, preference_tool, subagent_tool
 from elytron_agent.loop.tools.subagents import MemoryMode, SubagentShelf
-from elytron_agent.loop.tools.vision import described, digests_of
 from elytron_agent.loop.tools.web_search import WebSearch, web_search_tool
 from elytron_agent.runs import limits
 from elytron_agent.runs.approval import Approve, Approver
 from elytron_agent.runs.compactor import Compactor
 from elytron_agent.runs.deadline import Deadline
 from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, StopReason
-from elytron_agent.runs.journal import Journal, RunInput, RunRecord, journal_of
+from elytron_agent.runs.journal import Journal, RunRecord, journal_of
 from elytron_agent.runs.parts import AgentModels, AgentParts
 from elytron_agent.runs.settings import AgentSettings, Preferences
 from elytron_agent.runs.source import is_first_time
@@ -31,10 +31,8 @@ from elytron_agent.runs.turn_recall import TurnRecall
 from elytron_agent.strategies.strategy import MemoryStrategy
 from elytron_agent.tool import Tool
 from elytron_core.clock import Clock, SystemClock
-from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, Overloaded, PermissionRefused
+from elytron_core.errors import Conflict, InvalidInput, Overloaded
 from elytron_core.ids import Ids, RandomIds
-from elytron_core.policy.admission.own_output import strip_own_output
-from elytron_core.policy.privacy.secrets import scrub
 from elytron_core.ports.chat import ChatModel
 from elytron_core.scope import Scope
 
@@ -135,10 +133,10 @@ class Agent:
         not offered. Raises InvalidInput, PermissionRefused, Overloaded, ThreadBusy while another process runs the
         thread, IdempotencyConflict for a `run_id` of other words, Conflict, and what the memory raises.
         """
-        _check(self.settings, text, images)
+        check_input(self.settings, text, images)
         async with self._queued(), self._thread.renewed():
             while True:
-                found = await self._known(run_id, text, images, is_stored=store)
+                found = await known_run(self._journal, run_id, text, images, is_stored=store)
                 async with aclosing(self._settled()) as events:
                     async for event in events:
                         yield event
@@ -147,7 +145,9 @@ class Agent:
                     yield end_of(found)
                     return
                 deadline = self._deadline()
-                record = found or RunRecord(input=await self._asked(run_id, text, images, deadline, is_stored=store))
+                record = found or RunRecord(
+                    input=await input_of(self._parts, run_id, text, images, deadline, is_stored=store)
+                )
                 try:
                     await (
                         self._thread.begin(record.input, is_known=found is not None) if store else self._thread.hold()
@@ -197,15 +197,19 @@ class Agent:
             return self._thread.head
 
     async def welcome(self) -> tuple[str, ...]:
-        """Return the first words to a person whom the agent does not know; nothing, if they were given before."""
+        """Return the first words to a person whom the agent does not know; nothing once it has answered."""
         async with self._queued():
             await self._thread.wait(0)
             blocks = await source_of(self._parts).shown_blocks()
-            head = self._thread.head
-            if head.is_welcomed or head.runs or not is_first_time(0, blocks):
-                return ()
-            await self._thread.store(head.model_copy(update={"is_welcomed": True}))
-            return WELCOME
+            has_answered = self._thread.summary is not None or any(turn.items for turn in self._thread.past)
+            return WELCOME if is_first_time(0, blocks) and not has_answered else ()
+
+    async def latest_turn(self) -> WindowTurn | None:
+        """Return the latest turn of the window that is over and was not forgotten or erased; None if there is none."""
+        async with self._queued():
+            await self._thread.wait(0)
+            await self._thread.settle()
+            return self._thread.past[-1] if self._thread.past else None
 
     async def preferences(self) -> Preferences:
         """Return what the person set, else what the settings say."""
@@ -278,33 +282,6 @@ class Agent:
         finally:
             self._waiting -= 1
 
-    async def _known(self, run: str | None, text: str, images: Sequence[str], *, is_stored: bool) -> RunRecord | None:
-        """Return what is stored of a host's run. Raises IdempotencyConflict if other words began it."""
-        found = await self._journal.load(run) if run is not None else None
-        if found is None:
-            return None
-        if not is_stored or not _is_same(found.input, text, images):
-            raise IdempotencyConflict
-        return found
-
-    async def _asked(
-        self, run: str | None, text: str, images: Sequence[str], deadline: Deadline, *, is_stored: bool
-    ) -> RunInput:
-        if images:
-            seen = await described(self._parts.models.vision, images, text, deadline=deadline)
-            text = seen[: limits.INPUT_CHARS]
-        text = strip_own_output(text).text
-        if not text:
-            raise InvalidInput(field="text", problem="holds nothing but what memory showed")
-        return RunInput(
-            run=run or self._ids.new(),
-            at=self._clock.now(),
-            text=text,
-            thread=self.name,
-            images=digests_of(images),
-            is_stored=is_stored,
-        )
-
     async def _settled(self) -> AsyncGenerator[AgentEvent]:
         """Wait for the thread, settle it, and go on with the run that broke off, if there is one."""
         record = await self._taken()
@@ -356,23 +333,3 @@ def _own_tools(
     own = [done_tool(), preference_tool(set_preferences)]
     own += [web_search_tool(web_search)] if web_search is not None else []
     return own + ([subagent_tool(subagents)] if subagents is not None else [])
-
-
-def _check(settings: AgentSettings, text: str, images: Sequence[str]) -> None:
-    if not settings.enabled:
-        raise PermissionRefused("this agent is not enabled: set `enabled` in its settings")
-    if not text.strip() and not images:
-        raise InvalidInput(field="text", problem="is empty")
-    if len(text) > limits.INPUT_CHARS:
-        raise InvalidInput(field="text", problem=f"has more than {limits.INPUT_CHARS} characters")
-    if len(images) > limits.IMAGES:
-        raise InvalidInput(field="images", problem=f"are more than {limits.IMAGES}")
-    if any(len(url) > limits.IMAGE_URL_CHARS for url in images):
-        raise InvalidInput(field="images", problem=f"have more than {limits.IMAGE_URL_CHARS} characters")
-
-
-def _is_same(known: RunInput, text: str, images: Sequence[str]) -> bool:
-    """Return whether a run was begun by this text and these images; its own text has what was seen in them."""
-    own = scrub(strip_own_output(text).text).text
-    is_same = known.text.startswith(f"{own}\n[image" if own else "[image") if images else known.text == own
-    return is_same and known.images == digests_of(images)

@@ -46,6 +46,8 @@ class FailureReason(StrEnum):
     RATE_LIMITED = "rate_limited"
     UNAVAILABLE = "unavailable"
     UNAUTHORIZED = "unauthorized"
+    KEY_MISSING = "key_missing"
+    """The vendor's server wants a key and none is set: nothing was sent."""
     CONTEXT_TOO_LONG = "context_too_long"
     OPAQUE_REFUSED = "opaque_refused"
     """The provider does not take back an opaque item, because another key or model made it."""

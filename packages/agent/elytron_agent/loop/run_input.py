@@ -1,0 +1,66 @@
+"""Input of a run: its bounds, its words and images, and whether it was given before."""
+
+from collections.abc import Sequence
+
+from elytron_agent.loop.tools.vision import described, digests_of
+from elytron_agent.runs import limits
+from elytron_agent.runs.deadline import Deadline
+from elytron_agent.runs.journal import Journal, RunInput, RunRecord
+from elytron_agent.runs.parts import AgentParts
+from elytron_agent.runs.settings import AgentSettings
+from elytron_core.errors import IdempotencyConflict, InvalidInput, PermissionRefused
+from elytron_core.policy.admission.own_output import strip_own_output
+from elytron_core.policy.privacy.secrets import scrub
+
+
+def check_input(settings: AgentSettings, text: str, images: Sequence[str], /) -> None:
+    """Raise PermissionRefused if the agent is off, InvalidInput if the words or images are out of bounds."""
+    if not settings.enabled:
+        raise PermissionRefused("this agent is not enabled: set `enabled` in its settings")
+    if not text.strip() and not images:
+        raise InvalidInput(field="text", problem="is empty")
+    if len(text) > limits.INPUT_CHARS:
+        raise InvalidInput(field="text", problem=f"has more than {limits.INPUT_CHARS} characters")
+    if len(images) > limits.IMAGES:
+        raise InvalidInput(field="images", problem=f"are more than {limits.IMAGES}")
+    if any(len(url) > limits.IMAGE_URL_CHARS for url in images):
+        raise InvalidInput(field="images", problem=f"have more than {limits.IMAGE_URL_CHARS} characters")
+
+
+async def known_run(
+    journal: Journal, run: str | None, text: str, images: Sequence[str], /, *, is_stored: bool
+) -> RunRecord | None:
+    """Return what is stored of a host's run. Raises IdempotencyConflict if other words began it."""
+    found = await journal.load(run) if run is not None else None
+    if found is None:
+        return None
+    if not is_stored or not _is_same(found.input, text, images):
+        raise IdempotencyConflict
+    return found
+
+
+async def input_of(
+    parts: AgentParts, run: str | None, text: str, images: Sequence[str], deadline: Deadline, /, *, is_stored: bool
+) -> RunInput:
+    """Return what a new run is asked: its words without what memory showed, and what was seen in its images."""
+    if images:
+        seen = await described(parts.models.vision, images, text, deadline=deadline)
+        text = seen[: limits.INPUT_CHARS]
+    text = strip_own_output(text).text
+    if not text:
+        raise InvalidInput(field="text", problem="holds nothing but what memory showed")
+    return RunInput(
+        run=run or parts.ids.new(),
+        at=parts.clock.now(),
+        text=text,
+        thread=parts.thread.name,
+        images=digests_of(images),
+        is_stored=is_stored,
+    )
+
+
+def _is_same(known: RunInput, text: str, images: Sequence[str]) -> bool:
+    """Return whether a run was begun by this text and these images; its own text has what was seen in them."""
+    own = scrub(strip_own_output(text).text).text
+    is_same = known.text.startswith(f"{own}\n[image" if own else "[image") if images else known.text == own
+    return is_same and known.images == digests_of(images)
