@@ -69,6 +69,11 @@ async def test_what_was_forgotten_deleted_or_suppressed_is_not_learned_after_a_b
     assert (again.changed, again.imported, again.skipped["tombstones"]) == (False, {}, 4)
     assert (await other.set_learning(LearningAction.ALLOW, "drink")).changed
     assert await reasons(other, "other drink", drafts["drink"]) == ""
+    await other.set_learning(LearningAction.ALLOW, "health")
+    late = await other.import_archive(archive, mode=ImportMode.BOOTSTRAP)
+    assert (late.imported, late.skipped["tombstones"]) == ({}, 3)
+    assert (await other.list_facts()).learning.rules == ()
+    assert "drink" in [event.topic for event in (await other.list_facts()).learning.log]
 
 
 async def test_a_bootstrap_brings_no_guard_back_that_was_ended_here_since(

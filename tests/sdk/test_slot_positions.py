@@ -13,6 +13,7 @@ from elytron_core.contracts.conversation.write import FactDraft, LongTermExtract
 from elytron_core.contracts.knowledge.control import ControlDecision, ControlOutcome
 from elytron_core.contracts.knowledge.recall import Plane, RecallFilters
 from elytron_core.errors import InvalidInput
+from elytron_core.ids import SpaceId
 from elytron_core.planes.knowledge.long_term import Authority, FactOperation, Kind, Privacy, Reach, State, Tier
 
 pytestmark = pytest.mark.anyio
@@ -274,6 +275,39 @@ async def test_a_value_that_takes_the_place_of_one_with_an_end_ends_it_at_once(m
     await written(memory, "Porto", tier=Tier.L2)
     await written(memory, "Lagos", tier=Tier.L2)
     assert [hit.text for hit in (await memory.recall("home")).hits] == ["Lagos"]
+
+
+async def test_a_new_value_ends_what_holds_behind_many_forgotten_plans(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    await placed(memory, clock, Position.FOLLOWED)
+    for plan in ("Sines", "Tomar", "Viana", "Olhos"):
+        (coming,) = (await memory.list_facts(FactListRequest(states=(State.ACTIVE,)))).items
+        await memory.forget(coming.id)
+        await written(memory, plan, valid_from=clock.now() + YEAR)
+    (coming,) = (await memory.list_facts(FactListRequest(states=(State.ACTIVE,)))).items
+    await memory.forget(coming.id)
+    assert (await times(memory, clock)).now == ("Porto",)
+    await written(memory, "Lagos")
+    assert await times(memory, clock) == Times(("Braga",), ("Lagos",), ("Lagos",))
+
+
+async def test_a_fact_moves_to_a_slot_whose_values_have_ended_and_to_no_other(
+    memory: elytron.MemoryRuntime, clock: FrozenClock
+) -> None:
+    fact = await placed(memory, clock, Position.SOLE)
+    kitchen = elytron.Scope(space=SpaceId("ada"), conversation="kitchen")
+    draft = FactDraft(topic="home", content="Sines", fact_kind=Kind.PROFILE, reach=Reach.CHAT)
+    write = MemoryWriteRequest(scope=kitchen, write=LongTermExtraction(facts=(draft,)))
+    (there,) = (await memory.write(write)).ids
+    move = FactChangeRequest(scope=kitchen, id=fact, action=FactAction.CHANGE_SCOPE, reach=Reach.CHAT)
+    with pytest.raises(InvalidInput, match="has a current fact on this topic"):
+        await memory.change_fact(move)
+    await memory.change_fact(FactChangeRequest(id=there, action=FactAction.INVALIDATE))
+    clock.advance(1)
+    assert (await memory.change_fact(move)).changed
+    here = await memory.recall(elytron.MemoryRecallRequest(scope=kitchen, query="home"))
+    assert [hit.id for hit in here.hits] == [fact]
 
 
 async def test_facts_are_listed_by_state_at_any_time(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:

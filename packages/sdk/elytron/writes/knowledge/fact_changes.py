@@ -121,10 +121,8 @@ async def _change_slot(batch: _Batch, before: Fact, after: Fact) -> None:
     store, space = batch.ctx.store, batch.scope.space
     slot = await read_slot(store, space, batch.record, key_of(after))
     refs = [Ref(long_term.FACTS, name) for name in slot.facts]
-    there = (await values_at(store, space, refs, Fact)).values()
-    if any(slot_versions.is_taken(fact, there) for fact in moved.values()) or slot_versions.replaceable_versions(
-        tuple(there), at=batch.now
-    ):
+    there = tuple((await values_at(store, space, refs, Fact)).values())
+    if slot_versions.replaceable_versions(there, at=batch.now):
         raise InvalidInput(field="reach", problem="has a current fact on this topic: change or forget that first")
     replace(slot, facts=(*slot.facts, *moved)).put(batch.changes)
 
