@@ -75,12 +75,14 @@ COMPOSED = "Café"
 DECOMPOSED = unicodedata.normalize("NFD", COMPOSED)
 
 
-async def earlier_space(clock: FrozenClock) -> tuple[MemoryStore, str, str]:
+async def earlier_space(clock: FrozenClock, *, is_composed_last: bool = False) -> tuple[MemoryStore, str, str]:
     """Return a store of an earlier build, where two ways of writing a topic had a slot and a current fact each."""
     store = MemoryStore()
     memory = await elytron.open(store, space=SPACE, clock=clock, ids=SeededIds("one"))
-    (first,) = (await memory.add_fact(COMPOSED, "it opens at nine")).ids
-    (second,) = (await memory.add_fact("elsewhere", "it opens at ten")).ids
+    drafts = {COMPOSED: "it opens at nine", "elsewhere": "it opens at ten"}
+    order = reversed(drafts) if is_composed_last else iter(drafts)
+    ids = {topic: (await memory.add_fact(topic, drafts[topic])).ids[0] for topic in order}
+    first, second = ids[COMPOSED], ids["elsewhere"]
     refs = (Ref("space", "0"), Ref(long_term.FACTS, second))
     space, stored = await store.get(SPACE, refs)
     assert space is not None
@@ -109,6 +111,18 @@ async def test_slots_that_coincide_by_now_have_one_value_after_the_next(clock: F
         events = (await memory.history(second)).items
         assert {item.id for item in events} == {first, second, new}
         assert (await memory.inspect()).documents["slots"] == 1
+
+
+@pytest.mark.parametrize("is_composed_last", [True, False])
+async def test_lists_that_were_kept_apart_come_into_the_order_of_their_facts(
+    clock: FrozenClock, is_composed_last: bool
+) -> None:
+    store, *facts = await earlier_space(clock, is_composed_last=is_composed_last)
+    async with elytron.open(store, space=SPACE, clock=clock, ids=SeededIds("two")) as memory:
+        (new,) = (await memory.add_fact(COMPOSED, "it opens at noon")).ids
+        added = [item.id for item in (await memory.history(new)).items if item.event == "added"]
+        assert added == [*sorted(facts), new]
+        assert (await memory.get_fact(new)).fact.supersedes == max(facts)
 
 
 @pytest.mark.parametrize("which", [0, 1])
