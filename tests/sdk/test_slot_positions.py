@@ -8,8 +8,10 @@ from tests.sdk.told import believe
 
 import elytron
 from elytron import FactAction, FactChangeRequest, FactForgetRequest, FactListRequest, MemoryForgetRequest
+from elytron.registry import OPERATIONS
 from elytron_core.clock import DAY_MS, FrozenClock, Instant
 from elytron_core.contracts.conversation.write import FactDraft, LongTermExtraction, MemoryWriteRequest
+from elytron_core.contracts.knowledge import control, facts
 from elytron_core.contracts.knowledge.control import ControlDecision, ControlOutcome
 from elytron_core.contracts.knowledge.recall import Plane, RecallFilters
 from elytron_core.errors import InvalidInput
@@ -64,8 +66,8 @@ def renamed(content: str, times: Times) -> Times:
 
 async def written(memory: elytron.MemoryRuntime, content: str, **more: object) -> str:
     draft = {"topic": "home", "content": content, "fact_kind": Kind.PROFILE, "authority": Authority.USER_ASSERTED}
-    facts = (FactDraft.model_validate(draft | more),)
-    (decision,) = (await memory.write(MemoryWriteRequest(write=LongTermExtraction(facts=facts)))).decisions
+    drafts = (FactDraft.model_validate(draft | more),)
+    (decision,) = (await memory.write(MemoryWriteRequest(write=LongTermExtraction(facts=drafts)))).decisions
     assert decision.id is not None
     return decision.id
 
@@ -176,8 +178,21 @@ async def test_every_action_changes_the_version_that_it_names(
         assert (again.outcome, bool(again.reason)) == (ControlOutcome.UNCHANGED, True)
 
 
+VERBS = ("forget", "forget_facts", "erase", "correct")
+"""Operations on facts beside `change_fact`, whose actions have a table of their own."""
+
+
+def test_every_operation_that_changes_facts_has_a_table() -> None:
+    changing = {
+        operation.name
+        for operation in OPERATIONS
+        if operation.mutates and operation.request.__module__ in {control.__name__, facts.__name__}
+    }
+    assert changing - {"set_learning"} == {*VERBS, "change_fact"}
+
+
 @pytest.mark.parametrize("position", Position)
-@pytest.mark.parametrize("way", ["forget", "forget_facts", "erase", "correct"])
+@pytest.mark.parametrize("way", VERBS)
 async def test_every_verb_reaches_the_version_that_it_names(
     memory: elytron.MemoryRuntime, clock: FrozenClock, way: str, position: Position
 ) -> None:
