@@ -32,7 +32,8 @@ def said(*texts: str, calls: tuple[tuple[str, dict[str, Any]], ...] = (), hangs:
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ELYTRON_")}
-    return kept | {"XDG_DATA_HOME": str(tmp_path / "data"), "PYTHONUNBUFFERED": "1"}
+    kept |= {"XDG_DATA_HOME": str(tmp_path / "data"), "XDG_STATE_HOME": str(tmp_path / "state")}
+    return kept | {"PYTHONUNBUFFERED": "1"}
 
 
 def start(folder: Path, environment: dict[str, str], server: FakeServer) -> "subprocess.Popen[str]":
@@ -111,6 +112,62 @@ def test_without_a_terminal_each_event_is_a_line_of_json(elytron: CommandLine) -
     assert kinds == ["run_started", "context_given", "text_said", "step_taken", "run_ended"]
 
 
+def test_every_line_of_a_scripted_chat_is_json_whatever_was_said(elytron: CommandLine) -> None:
+    commands = ["memory", "blocks", "block boat Marimba", "preview", "compact", "undo", "help", "nothing-like-it"]
+    words = [b"\xff\xfe no text", b"x" * 40_001, b"//etc/passwd is a file", b"Hello?"]
+    typed = b"\n".join([*(f"/{command}".encode() for command in commands), *words, b"/memory", b"/quit"])
+    with serving_apart(said("A file."), said("Hello.")) as server:
+        done = elytron("chat", "--model", f"ollama:m@{server.url}", standard_input=typed)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    refused = [each["key"] for each in found if each["kind"] == "line_refused"]
+    assert refused == ["not_found", "invalid_input", "invalid_input", "invalid_input"]
+    asked_for = [each["input"] for each in found if each["kind"] == "run_started"]
+    assert asked_for == ["/etc/passwd is a file", "Hello?"]
+    answers = [each for each in found if each["kind"] == "command_answer"]
+    assert [each["command"] for each in answers] == [
+        "/memory", "/blocks", "/block", "/preview", "/compact", "/help", "/memory",
+    ]  # fmt: skip
+    assert answers[2]["blocks"][0]["value"] == "Marimba"
+    assert answers[-1]["given"]["turns"] == 1
+    assert "'/nothing-like-it' is no command" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "code"),
+    [(b"/nothing-like-it\n", 2), (b"/nothing-like-it\nHi.\n", 0), (b"Hi.\n\xff\n", 2), (b"/undo\n", 3)],
+)
+def test_the_exit_code_tells_of_the_last_line(elytron: CommandLine, typed: bytes, code: int) -> None:
+    with serving_apart(said("Hello.")) as server:
+        elytron("chat", "--model", f"ollama:m@{server.url}", standard_input=typed, expect=code)
+
+
+def test_a_run_that_ends_without_an_answer_fails_the_command(elytron: CommandLine) -> None:
+    wanted = ("memory_append", {"block": "human", "content": "again"})
+    with serving_apart(said(calls=(wanted,))) as server:
+        done = elytron("chat", "--model", f"ollama:m@{server.url}", standard_input=b"Hi.\n", expect=1)
+    assert json.loads(done.stdout.splitlines()[-1])["reason"] == "steps"
+
+
+def test_a_second_start_says_who_where_and_what_was_said_last(elytron: CommandLine) -> None:
+    with serving_apart(said("Nice to meet you, Ada.")) as server:
+        model = f"ollama:m@{server.url}"
+        elytron("chat", "--model", model, standard_input=b"I am Ada.\n")
+        again = elytron("--space", "default", "chat", "--model", model, "--no-json", standard_input=b"").stdout
+    first, said_last, answered = again.splitlines()
+    assert first == f"Agent 'main' with {model}, in the space 'default' of m.db"
+    assert said_last.startswith("  · last said, ")
+    assert said_last.endswith(" UTC: I am Ada.")
+    assert answered == "  · answered: Nice to meet you, Ada."
+
+
+def test_a_model_without_its_key_is_refused_before_the_chat_begins(
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    refused = elytron.error("chat", "--model", "openai:gpt-5", standard_input=b"Hi.\n", expect=2)
+    assert "OPENAI_API_KEY is not set" in refused["reason"]
+
+
 def test_a_compaction_is_shown_done_and_undone(elytron: CommandLine) -> None:
     with serving_apart(said("Yes.")) as server:
         typed = b"One.\nTwo.\nThree.\nFour.\n/preview\n/compact\n/undo\n/undo\n/help\n"
@@ -140,7 +197,10 @@ def test_the_transcript_of_the_page_is_true(elytron: CommandLine) -> None:
     with serving_apart(said(calls=(wanted,)), said("Nice to meet you, Ada.")) as server:
         entered = "".join(f"{line}\n" for line in typed).encode()
         done = elytron("chat", "--model", f"ollama:m@{server.url}", "--no-json", standard_input=entered)
-    assert done.stdout.splitlines() == [line for line in told if not line.startswith("> ")]
+    printed = done.stdout.splitlines()
+    assert told[0].startswith("Agent 'main' with ")
+    assert printed[0] == f"Agent 'main' with ollama:m@{server.url}, in the space 'default' of m.db"
+    assert printed[1:] == [line for line in told[1:] if not line.startswith("> ")]
 
 
 def test_a_chat_that_was_killed_goes_on_where_it_was(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -173,6 +233,39 @@ def test_an_interrupt_ends_the_turn_and_not_the_chat(tmp_path: Path, environment
         out, _ = process.communicate("Good morning!\n", timeout=WAIT_S)
     assert process.returncode == 0
     assert "Good morning." in out
+
+
+def test_sigterm_in_an_answer_ends_the_chat_and_the_next_start_goes_on(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    with serving_apart(said("Let me think", hangs=True), said("Good morning.")) as server:
+        process = start(tmp_path, environment, server)
+        assert process.stdin is not None
+        process.stdin.write("Good morning!\n")
+        process.stdin.flush()
+        "".join(until(process, "Let me think"))
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=WAIT_S)
+        assert (process.returncode, err) == (143, "")
+        out, _ = start(tmp_path, environment, server).communicate("", timeout=WAIT_S)
+    assert "another terminal" not in out
+    assert "going on with what was broken off: Good morning!" in out
+    assert "Good morning.\n" in out
+
+
+def test_a_second_terminal_is_told_at_once_that_the_agent_is_busy(tmp_path: Path, environment: dict[str, str]) -> None:
+    with serving_apart(said("Let me think", hangs=True), said("Hello.")) as server:
+        first = start(tmp_path, environment, server)
+        assert first.stdin is not None
+        first.stdin.write("Count to a million.\n")
+        first.stdin.flush()
+        "".join(until(first, "Let me think"))
+        second = start(tmp_path, environment, server)
+        "".join(until(second, "another terminal or process talks with 'main' now"))
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=WAIT_S)
+        out, _ = second.communicate("Hello?\n", timeout=WAIT_S)
+    assert "Hello." in out
 
 
 SAMPLE = Path(__file__).parents[1] / "agent/agent_file/samples/voyager.af"

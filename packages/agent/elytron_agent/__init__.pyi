@@ -49,6 +49,7 @@ from elytron_agent.runs.events import RunStarted as RunStarted
 from elytron_agent.runs.events import StepTaken as StepTaken
 from elytron_agent.runs.events import StopReason as StopReason
 from elytron_agent.runs.events import TextSaid as TextSaid
+from elytron_agent.runs.events import ThreadAwaited as ThreadAwaited
 from elytron_agent.runs.events import ToolAnswered as ToolAnswered
 from elytron_agent.runs.events import ToolCalled as ToolCalled
 from elytron_agent.runs.settings import AgentSettings as AgentSettings

@@ -9,7 +9,6 @@ from tests.agent.places import EVERYWHERE, Place, journal_beside
 from elytron.api import MemoryFace
 from elytron_agent import Agent, AgentSettings, BlockShelf, Compacted, ContextGiven, RunEnded, StopReason
 from elytron_agent.blocks.conversation_search import search_conversations
-from elytron_agent.context.window import ThreadHead
 from elytron_agent.runs.turn_recall import TurnRecall
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.contracts.knowledge.recall import Plane
@@ -263,9 +262,3 @@ async def test_evidence_of_any_turn_is_recalled_as_before_after_compactions(memo
     for boat in boats:
         hits = (await memory.recall(f"Where lies {boat}?")).hits
         assert boat in next(hit.text for hit in hits if hit.plane is Plane.TRANSCRIPT)
-
-
-def test_a_head_that_an_earlier_version_stored_is_read() -> None:
-    head = ThreadHead.model_validate({"runs": 1, "is_welcomed": True})
-    assert head.runs == 1
-    assert "is_welcomed" not in head.model_dump()

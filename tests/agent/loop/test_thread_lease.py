@@ -15,7 +15,7 @@ from tests.agent.places import Ended, KeptStore
 
 import elytron
 from elytron.api import MemoryFace
-from elytron_agent import Agent, AgentSettings, CallKey, RunEnded, RunStarted, StopReason, Tool
+from elytron_agent import Agent, AgentSettings, CallKey, RunEnded, RunStarted, StopReason, ThreadAwaited, Tool
 from elytron_agent.runs import limits
 from elytron_core.clock import Clock, FrozenClock, Instant, SystemClock
 from elytron_core.errors import Conflict, IdempotencyConflict, Overloaded, ThreadBusy
@@ -193,7 +193,9 @@ async def test_a_lease_is_renewed_while_a_run_is_live_and_others_wait_for_its_en
         with pytest.raises(ThreadBusy):
             await agent_of(two, ScriptedChat(text("Second.")), clock=LoopClock(), wait_seconds=25).say("And?")
         patient = agent_of(two, ScriptedChat(text("Second.")), clock=LoopClock(), wait_seconds=25)
-        end = await patient.say("And?")
+        first_event, *_, end = await heard(patient.run("And?"))
+        assert first_event == ThreadAwaited(thread="main", wait_s=25)
+        assert isinstance(end, RunEnded)
         assert (end.reason, end.text, run.done()) == (StopReason.ANSWERED, "Second.", True)
 
 

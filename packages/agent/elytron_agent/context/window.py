@@ -60,8 +60,6 @@ class ThreadHead(Value):
     """Number of times that the stable part of the context was rebuilt."""
     runs: int = 0
     """Number of started runs."""
-    is_welcomed: Annotated[bool, Field(exclude=True)] = False
-    """Read in heads that earlier versions stored, and not stored again: first words depend on the window."""
     lease: ThreadLease | None = None
     """Process that runs the thread now."""
     compacted_at: Instant | None = None

@@ -21,7 +21,7 @@ from elytron_agent.runs import limits
 from elytron_agent.runs.approval import Approve, Approver
 from elytron_agent.runs.compactor import Compactor
 from elytron_agent.runs.deadline import Deadline
-from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, StopReason
+from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, StopReason, ThreadAwaited
 from elytron_agent.runs.journal import Journal, RunRecord, journal_of
 from elytron_agent.runs.parts import AgentModels, AgentParts
 from elytron_agent.runs.settings import AgentSettings, Preferences
@@ -284,6 +284,9 @@ class Agent:
 
     async def _settled(self) -> AsyncGenerator[AgentEvent]:
         """Wait for the thread, settle it, and go on with the run that broke off, if there is one."""
+        await self._thread.refresh()
+        if self._thread.is_taken and self.settings.wait_seconds:
+            yield ThreadAwaited(thread=self.name, wait_s=self.settings.wait_seconds)
         record = await self._taken()
         if record is None:
             return

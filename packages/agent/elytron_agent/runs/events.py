@@ -46,6 +46,14 @@ ANSWERS = frozenset(
 """Reasons after which what was said is a delivered answer, if anything was."""
 
 
+class ThreadAwaited(Value):
+    """Another process runs the thread: the run begins when that one is over, or is refused after `wait_s`."""
+
+    kind: Literal["thread_awaited"] = "thread_awaited"
+    thread: str
+    wait_s: float
+
+
 class RunStarted(Value):
     """A run begins, or goes on where its process ended."""
 
@@ -154,7 +162,8 @@ class RunEnded(Value):
 
 
 AgentEvent = Annotated[
-    RunStarted
+    ThreadAwaited
+    | RunStarted
     | ContextGiven
     | TextSaid
     | ReasoningSaid

@@ -67,12 +67,17 @@ class Thread:
         until_s = loop.time() + wait_s
         while True:
             await self.refresh()
-            lease = self.head.lease
-            if lease is None or lease.holder == self.journal.by or lease.until <= self.clock.now():
+            if not self.is_taken:
                 return
             if self.clock.now() >= until or loop.time() >= until_s:
                 raise ThreadBusy(thread=self.name)
             await asyncio.sleep(min(limits.THREAD_LOOK_S, wait_s))
+
+    @property
+    def is_taken(self) -> bool:
+        """Return whether another process runs the thread, as it was read last."""
+        lease = self.head.lease
+        return lease is not None and lease.holder != self.journal.by and lease.until > self.clock.now()
 
     async def store(self, head: ThreadHead, /) -> None:
         """Store `head` in the place of the one that is held, with this process's lease. Raises Conflict."""

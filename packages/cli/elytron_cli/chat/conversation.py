@@ -2,20 +2,21 @@
 
 import asyncio
 import signal
-import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Coroutine, Generator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
-from elytron_agent.blocks.block import BlockDraft
+from elytron_adapter.failures import failure
+from elytron_agent.blocks.block import Block, BlockDraft
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.loop.agent import Agent
 from elytron_agent.runs.events import AgentEvent, RunEnded, StopReason
-from elytron_cli.chat.screen import Screen
-from elytron_cli.exit_codes import FAILURE
-from elytron_core.errors import ElytronError, NotFound
+from elytron_cli.chat.line_input import LineInput
+from elytron_cli.chat.screen import CommandAnswer, Screen
+from elytron_cli.exit_codes import FAILURE, INTERRUPTED, TERMINATED
+from elytron_core.errors import ElytronError, InvalidInput, NotFound
 
 HELP: Final = (
     "/memory           what the model was given last, and why\n"
@@ -23,9 +24,11 @@ HELP: Final = (
     "/block NAME TEXT  write a block; without a text, empty it\n"
     "/compact          sum up earlier turns now; /preview says which\n"
     "/undo             bring the turns of the latest summary back\n"
-    "/quit             end"
+    "/quit             end\n"
+    "//TEXT            say TEXT with one slash before it"
 )
 _QUIT: Final = frozenset({"/quit", "/exit", "/q"})
+_CODES: Final = {StopReason.ANSWERED: None, StopReason.DONE: None, StopReason.CANCELLED: INTERRUPTED}
 
 
 @dataclass(slots=True)
@@ -35,100 +38,145 @@ class Conversation:
     agent: Agent
     blocks: BlockShelf
     screen: Screen
-    has_failed: bool = False
-    _running: "asyncio.Task[None] | None" = None
+    lines: LineInput
+    code: int | None = None
+    """Exit code by the last line: that of its error, else that of its run's end."""
+    is_ending: bool = False
+    """True once the process was asked to end."""
+    _work: "asyncio.Task[None] | None" = None
 
-    async def hold(self) -> int | None:
-        """Go on with what was broken off, then answer line after line; return the exit code."""
+    async def hold(self, place: str) -> int | None:
+        """Go on with what was broken off, then answer line after line; return the exit code.
+
+        `place` says with whom the person talks, and where what is said is stored.
+        """
         with self._interruptible():
-            await self._guarded(self.agent.resume())
+            self.screen.place(place)
+            await self._guarded(self._run(self.agent.resume()))
             if not self.screen.is_json:
-                for text in await self.agent.welcome():
-                    self.screen.say(text)
-            while (line := _read()) is not None and line.strip() not in _QUIT:
-                if line.startswith("/"):
-                    await self._told(line.strip())
-                elif line.strip():
-                    await self._guarded(self.agent.run(line.strip()))
-        return FAILURE if self.has_failed else None
+                await self._guarded(self._greet())
+            while not self.is_ending:
+                try:
+                    line = self.lines.read()
+                except InvalidInput as error:
+                    self._refuse(error)
+                    continue
+                if line is None or line in _QUIT:
+                    break
+                if line:
+                    await self._answer(line)
+        return TERMINATED if self.is_ending else self.code
 
-    async def _guarded(self, events: AsyncGenerator[AgentEvent]) -> None:
-        """Show a run; an interrupt ends this run alone, and what was said stays."""
-        self._running = asyncio.ensure_future(self._shown(events))
+    async def _answer(self, line: str) -> None:
+        """Do what a line says: a command, or words for the agent. Two slashes begin words with one."""
+        self.code = None
+        if line.startswith("/") and not line.startswith("//"):
+            await self._guarded(self._command(line))
+        else:
+            await self._guarded(self._run(self.agent.run(line.removeprefix("/"))))
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do the work of one line; an interrupt ends it alone, and what was said stays."""
+        if self.is_ending:
+            work.close()
+            return
+        self._work = asyncio.ensure_future(work)
         try:
-            await self._running
+            await self._work
         except asyncio.CancelledError:
-            ended = await self.agent.cancel()
-            if ended is not None:
-                self.screen.show(ended)
+            await self._cancel()
         except ElytronError as error:
-            self.has_failed = True
-            self.screen.note(error.message)
+            self._refuse(error)
         finally:
-            self._running = None
+            self._work = None
 
-    async def _shown(self, events: AsyncGenerator[AgentEvent]) -> None:
+    async def _cancel(self) -> None:
+        # A process that is asked to end leaves its run open: the next start goes on with it.
+        if self.is_ending:
+            return
+        self.code = INTERRUPTED
+        try:
+            ended = await self.agent.cancel()
+        except ElytronError as error:
+            self._refuse(error)
+            return
+        if ended is not None:
+            self.screen.show(ended)
+
+    def _refuse(self, error: ElytronError) -> None:
+        self.code = failure(error.key).exit
+        self.screen.refuse(error)
+
+    async def _run(self, events: AsyncGenerator[AgentEvent]) -> None:
         async with aclosing(events) as run:
             async for event in run:
                 self.screen.show(event)
                 if isinstance(event, RunEnded):
-                    self.has_failed = event.reason is StopReason.FAILED
+                    self.code = _CODES.get(event.reason, FAILURE)
 
-    async def _told(self, line: str) -> None:
+    async def _greet(self) -> None:
+        """Say first words to a person who is new, and to others what was said last."""
+        for text in await self.agent.welcome():
+            self.screen.say(text)
+        latest = await self.agent.latest_turn() if self.screen.given is None else None
+        if latest is not None:
+            self.screen.latest(latest)
+
+    async def _command(self, line: str) -> None:
         word, _, rest = line.partition(" ")
-        try:
-            match word:
-                case "/memory":
-                    self.screen.memory()
-                case "/blocks":
-                    self.screen.blocks(await self.blocks.list())
-                case "/block":
-                    label, _, text = rest.strip().partition(" ")
-                    await self._write(label, text.strip())
-                case "/preview":
-                    self.screen.plan(await self.agent.preview_compaction())
-                case "/compact":
-                    summary = await self.agent.compact()
-                    told = "There is nothing to sum up." if summary is None else f"Summed up: {summary.text}"
-                    self.screen.say(told)
-                case "/undo":
-                    back = await self.agent.undo_compaction()
-                    self.screen.say(f"{len(back.covers)} turns are shown again.")
-                case _:
-                    self.screen.say(HELP)
-        except ElytronError as error:
-            self.screen.note(error.message)
+        match word:
+            case "/memory":
+                given = self.screen.given
+                text = "Nothing was given yet: say something first." if given is None else ""
+                answer = CommandAnswer(command=word, given=given, text=text)
+            case "/blocks":
+                answer = CommandAnswer(command=word, blocks=tuple(await self.blocks.list()))
+            case "/block":
+                label, _, text = rest.strip().partition(" ")
+                answer = CommandAnswer(command=word, blocks=(await self._write(label, text.strip()),))
+            case "/preview":
+                plan = await self.agent.preview_compaction()
+                answer = CommandAnswer(command=word, plan=plan, text="" if plan else "There is nothing to sum up.")
+            case "/compact":
+                summary = await self.agent.compact()
+                text = "There is nothing to sum up." if summary is None else f"Summed up: {summary.text}"
+                answer = CommandAnswer(command=word, text=text)
+            case "/undo":
+                back = await self.agent.undo_compaction()
+                answer = CommandAnswer(command=word, text=f"{len(back.covers)} turns are shown again.")
+            case "/help":
+                answer = CommandAnswer(command=word, text=HELP)
+            case _:
+                problem = f"{word!r} is no command: /help lists them, and /{word} says a line that begins so"
+                raise InvalidInput(field="line", problem=problem)
+        self.screen.answer(answer)
 
-    async def _write(self, label: str, text: str) -> None:
+    async def _write(self, label: str, text: str) -> Block:
         try:
-            block = await self.blocks.change(label, value=text)
+            return await self.blocks.change(label, value=text)
         except NotFound:
-            block = await self.blocks.create(BlockDraft(label=label, value=text))
-        self.screen.blocks([block])
+            return await self.blocks.create(BlockDraft(label=label, value=text))
 
     @contextmanager
     def _interruptible(self) -> Generator[None]:
-        """Have an interrupt end the run that is under way, and at the prompt the conversation."""
+        """Have an interrupt end the line that is under way, and at the prompt the conversation; SIGTERM ends both."""
         loop = asyncio.get_running_loop()
 
         def interrupt(_signal: int, _frame: FrameType | None) -> None:
-            if self._running is None:
+            if self._work is None:
                 raise KeyboardInterrupt
-            loop.call_soon_threadsafe(self._running.cancel)
+            loop.call_soon_threadsafe(self._work.cancel)
 
-        before = signal.signal(signal.SIGINT, interrupt)
+        def end(number: int, frame: FrameType | None) -> None:
+            self.is_ending = True
+            signal.signal(number, signal.SIG_DFL)  # a second one waits for nothing
+            interrupt(number, frame)
+
+        before = {
+            number: signal.signal(number, act) for number, act in ((signal.SIGINT, interrupt), (signal.SIGTERM, end))
+        }
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
-
-
-def _read() -> str | None:
-    """Return the next line, None at the end of the input. Nothing else runs meanwhile: nothing is under way."""
-    try:
-        if sys.stdin.isatty():
-            return input("> ")
-        line = sys.stdin.readline()
-    except (EOFError, KeyboardInterrupt):
-        return None
-    return line.rstrip("\n") if line else None
+            for number, handler in before.items():
+                signal.signal(number, handler)

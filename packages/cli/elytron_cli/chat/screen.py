@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final, Literal, assert_never
 
 from elytron_agent.blocks.block import Block
 from elytron_agent.context.compaction import CompactionPlan
 from elytron_agent.context.reference import ShownBlock
+from elytron_agent.context.window import WindowTurn
 from elytron_agent.runs.events import (
     AgentEvent,
     AnswerDropped,
@@ -19,12 +20,18 @@ from elytron_agent.runs.events import (
     StepTaken,
     StopReason,
     TextSaid,
+    ThreadAwaited,
     ToolAnswered,
     ToolCalled,
 )
 from elytron_cli.terminal.output import line, safe
+from elytron_core.clock import iso
+from elytron_core.errors import ElytronError
+from elytron_core.model import Value
+from elytron_core.ports.chat import Reply, TextPart
 
 RESULT_CHARS: Final = 200
+LATEST_CHARS: Final = 400
 _RECALLS: Final = {
     "found": "",
     "nothing": "nothing was recalled",
@@ -42,6 +49,25 @@ _STOPS: Final = {
     StopReason.MALFORMED: "the model gave what cannot be read",
     StopReason.CANCELLED: "cancelled",
 }
+
+
+class CommandAnswer(Value):
+    """Answer to a line that begins with a slash; without a terminal it is a line of JSON, as an event is."""
+
+    kind: Literal["command_answer"] = "command_answer"
+    command: str
+    text: str = ""
+    blocks: tuple[Block, ...] = ()
+    given: ContextGiven | None = None
+    plan: CompactionPlan | None = None
+
+
+class LineRefused(Value):
+    """Refusal of a line, by the key and the words of its error."""
+
+    kind: Literal["line_refused"] = "line_refused"
+    key: str
+    reason: str
 
 
 @dataclass(slots=True)
@@ -83,36 +109,61 @@ class Screen:
         """Print what the agent did beside its words."""
         self.say(f"  · {text}")
 
-    def memory(self) -> None:
-        """Say what the model was given in the last turn, and why."""
-        given = self.given
-        if given is None:
-            self.say("Nothing was given yet: say something first.")
+    def place(self, text: str, /) -> None:
+        """Say with whom and where a person talks."""
+        if not self.is_json:
+            self.say(safe(text))
+
+    def latest(self, turn: WindowTurn, /) -> None:
+        """Show what was said last, at an earlier start."""
+        self.note(f"last said, {iso(turn.at)[:16].replace('T', ' ')} UTC: {line(turn.input)[:LATEST_CHARS]}")
+        replies = [item for item in turn.items if isinstance(item, Reply)]
+        parts = [part.text for part in replies[-1].items if isinstance(part, TextPart)] if replies else []
+        if parts:
+            self.note(f"answered: {line(' '.join(parts))[:LATEST_CHARS]}")
+
+    def refuse(self, error: ElytronError, /) -> None:
+        """Say why a line was refused."""
+        if self.is_json:
+            self.say(LineRefused(key=error.key, reason=error.message).model_dump_json())
+        else:
+            self.note(safe(error.message))
+
+    def answer(self, answer: CommandAnswer, /) -> None:
+        """Print the answer to a line that begins with a slash."""
+        if self.is_json:
+            self.say(answer.model_dump_json(exclude_none=True))
             return
+        if answer.text:
+            self.say(safe(answer.text))
+        self._blocks(answer.blocks)
+        if answer.given is not None:
+            self._memory(answer.given)
+        if answer.plan is not None:
+            evicted = len(answer.plan.evicted)
+            told = f"{evicted} of {evicted + len(answer.plan.kept)} turns would be summed up"
+            self.say(f"{told}: /compact does it, /undo takes it back.")
+
+    def _memory(self, given: ContextGiven) -> None:
+        """Say what the model was given in the last turn, and why."""
         summary = ", a summary of those before" if given.has_summary else ""
         self.say(f"About {given.tokens} tokens: {given.turns} earlier turns{summary}, and")
-        self.blocks(given.blocks)
+        self._blocks(given.blocks)
         for memory in given.recalled:
             outside = ", from outside" if memory.is_outside else ""
             self.say(f"  recalled ({memory.score:.2f}{outside}) {line(memory.text)}\n    {memory.id}")
         if not given.recalled:
             self.say(f"  {_RECALLS[given.recall]}")
 
-    def blocks(self, blocks: Sequence[Block | ShownBlock], /) -> None:
-        """Show core blocks."""
+    def _blocks(self, blocks: Sequence[Block | ShownBlock]) -> None:
         for block in blocks:
             self.say(f"  block {line(block.label)}: {line(block.value) or '(empty)'}")
 
-    def plan(self, planned: CompactionPlan | None, /) -> None:
-        """Say what a compaction would do."""
-        if planned is None:
-            self.say("There is nothing to sum up.")
-            return
-        told = f"{len(planned.evicted)} of {len(planned.evicted) + len(planned.kept)} turns would be summed up"
-        self.say(f"{told}: /compact does it, /undo takes it back.")
-
-    def _tell(self, event: RunStarted | AnswerDropped | ToolCalled | ToolAnswered | Compacted) -> None:
+    def _tell(self, event: ThreadAwaited | RunStarted | AnswerDropped | ToolCalled | ToolAnswered | Compacted) -> None:
         match event:
+            case ThreadAwaited():
+                told = f"another terminal or process talks with {line(event.thread)!r} now: waiting for its answer"
+                self.note(f"{told}, {event.wait_s:g} s at most (Ctrl-C stops that)")
             case RunStarted():
                 if event.is_resumed:
                     self.note(f"going on with what was broken off: {line(event.input)}")

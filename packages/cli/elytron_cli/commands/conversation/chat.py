@@ -1,5 +1,6 @@
 """Agents that remember: a talk with one, agent files, and the end of one."""
 
+import os
 import shlex
 from pathlib import Path
 
@@ -33,20 +34,26 @@ class AgentFileWritten(Value):
 @click.option("--context-tokens", type=click.IntRange(1_000), metavar="N", help="How much the model reads.")
 @click.option("--system", metavar="TEXT", help="Instruction in place of the usual one.")
 @click.option("--no-tools", is_flag=True, help="Offer the model no tools; for models that know none.")
+@click.option("--no-history", is_flag=True, help="Keep no file of what is typed; a sealed store never has one.")
 @common
-def chat(*, model: str | None, context_tokens: int | None, system: str | None, no_tools: bool) -> int | None:
+def chat(
+    *, model: str | None, context_tokens: int | None, system: str | None, no_tools: bool, no_history: bool
+) -> int | None:
     """Talk with an agent that remembers, line by line; /help says what else a line can do."""
     from elytron_agent.blocks.shelf import BlockShelf
     from elytron_agent.context.limits import MAX_CONTEXT_TOKENS
     from elytron_agent.loop.agent import MAIN, Agent
     from elytron_agent.runs.settings import AgentSettings
     from elytron_cli.chat.conversation import Conversation
+    from elytron_cli.chat.line_input import PROMPT, LineHistory, LineInput, history_path
     from elytron_cli.chat.screen import Screen
+    from elytron_models import address_of, require_key
 
     found = settings()
     address = model or (found.language_model.value if found.language_model is not None else None)
     if address is None:
         raise InvalidInput(field="--model", problem="is missing: write one such as ollama:llama3.2 or openai:gpt-5")
+    require_key(address_of(address), os.environ)
     usual = OLLAMA_TOKENS if address.startswith("ollama:") else MAX_CONTEXT_TOKENS
     wanted = AgentSettings(
         enabled=True,
@@ -56,13 +63,17 @@ def chat(*, model: str | None, context_tokens: int | None, system: str | None, n
         uses_tools=not no_tools,
     )
     name = found.agent.value if found.agent is not None else MAIN
+    is_sealed = found.key_file is not None or found.keys is not None
+    place = f"Agent {name!r} with {address}, in the space {found.space.value!r} of {found.store.shown}"
 
     async def work(session: Session, out: Output) -> int | None:
         memory = session.runtime
         own = BlockShelf(memory, agent=name)
         blocks = own if await own.list() else BlockShelf(memory)
         async with Agent(memory, name=name, settings=wanted, blocks=blocks) as agent:
-            return await Conversation(agent, blocks, Screen(out.is_json)).hold()
+            history = None if no_history or is_sealed else LineHistory(history_path())
+            lines = LineInput(history=history, prompt="" if out.is_json else PROMPT)
+            return await Conversation(agent, blocks, Screen(out.is_json), lines).hold(place)
 
     return run(work, when_missing=WhenMissing.MAKE)
 
