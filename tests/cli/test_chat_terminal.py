@@ -20,6 +20,9 @@ from tests.models.fake_server import FakeServer, serving_apart
 
 from elytron_cli.chat.line_input import HISTORY_LINES, LineHistory
 
+SCRIPT = str(Path(__file__).parents[1] / "agent/loop/mcp_note_server.py")
+CONTROLLED = "import os; os.open(os.ttyname(0), os.O_RDWR); "
+"""Has the terminal be the one whose keys interrupt the process."""
 PASTE = "\x1b[200~{}\x1b[201~"
 UP, LEFT = "\x1b[A", "\x1b[D"
 
@@ -65,7 +68,7 @@ def chatting(folder: Path, server: FakeServer, *options: str) -> Generator[Termi
     arguments = ["chat", "--model", f"ollama:m@{server.url}", "--store", "m.db", *options]
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", RUN, *arguments],
+        [sys.executable, "-c", CONTROLLED + RUN, *arguments],
         cwd=folder, env=kept | places, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
     )  # fmt: skip
     os.close(slave)
@@ -143,3 +146,55 @@ def test_a_history_is_bounded_and_what_is_no_text_is_left_out(tmp_path: Path) ->
     assert path.stat().st_mode & 0o777 == 0o600
     history.add("a\nb")
     assert history.load()[-1] == "a\nb"
+
+
+def test_a_tool_of_an_mcp_server_that_may_write_waits_for_a_yes(tmp_path: Path) -> None:
+    servers = {"mcpServers": {"notes": {"command": sys.executable, "args": [SCRIPT]}}}
+    (tmp_path / "mcp.json").write_text(json.dumps(servers))
+    writing = [said(calls=(("notes_write_note", {"text": f"Note {number}."}),)) for number in range(4)]
+    reading = said(calls=(("notes_read", {}),))
+    answers = (*writing, reading, said("All done."))
+    with serving_apart(*answers) as server, chatting(tmp_path, server, "--mcp-config", "mcp.json") as terminal:
+        terminal.until("> ")
+        terminal.type("Write them.\ry\r")
+        terminal.until('may notes_write_note be called with {"text":')
+        terminal.until("[y/n/a]")
+        terminal.type("n\r")
+        terminal.until("[y/n/a]")
+        terminal.type("y\r")
+        terminal.until("[y/n/a]")
+        terminal.type("a\r")
+        terminal.until("= The ferry leaves at six. Note 1. Note 2. Note 3.")
+        terminal.until("All done.")
+        terminal.until("> ")
+        assert terminal.end() == 0
+
+
+def test_ctrl_c_at_a_question_calls_nothing_and_ends_the_turn(tmp_path: Path) -> None:
+    writing = said(calls=(("notes_write_note", {"text": "Note."}),))
+    server_of_tools = f"notes={sys.executable} {SCRIPT}"
+    with serving_apart(writing, said("Good.")) as server, chatting(tmp_path, server, "--mcp", server_of_tools) as chat:
+        chat.until("> ")
+        chat.type("Write it.\r")
+        chat.until("[y/n/a]")
+        chat.type("\x03")
+        chat.until("cancelled")
+        chat.until("> ")
+        chat.type("Hello?\r")
+        chat.until("Good.")
+        assert "written" not in chat.screen
+
+
+def test_without_a_terminal_no_tool_that_may_write_is_called_unless_all_are_approved(elytron: CommandLine) -> None:
+    answers = (said(calls=(("notes_write_note", {"text": "Note."}),)), said("Done."))
+    tools = ("--mcp", f"notes={sys.executable} {SCRIPT}")
+    for approval, is_refused in (((), True), (("--approve", "all"), False)):
+        with serving_apart(*answers) as server:
+            model = ("--model", f"ollama:m@{server.url}")
+            done = elytron("chat", *model, *tools, *approval, standard_input=b"Write it.\n")
+        events = [json.loads(line) for line in done.stdout.splitlines()]
+        (answered,) = [event for event in events if event["kind"] == "tool_answered"]
+        assert (answered["is_refused"], answered["text"] == "written") == (is_refused, not is_refused)
+    asking = ("chat", "--model", "ollama:m", *tools, "--approve", "ask")
+    assert "no terminal" in elytron.error(*asking, expect=2, standard_input=b"")["reason"]
+    assert "--no-tools" in elytron.error("chat", "--model", "ollama:m", *tools, "--no-tools", expect=2)["reason"]

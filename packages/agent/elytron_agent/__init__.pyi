@@ -31,6 +31,8 @@ from elytron_agent.hooks.turn_hooks import TurnHooks as TurnHooks
 from elytron_agent.loop.agent import Agent as Agent
 from elytron_agent.loop.removal import AgentRemoval as AgentRemoval
 from elytron_agent.loop.removal import delete_agent as delete_agent
+from elytron_agent.loop.tools.mcp_tools import McpToolServer as McpToolServer
+from elytron_agent.loop.tools.mcp_tools import mcp_tools as mcp_tools
 from elytron_agent.loop.tools.subagents import Creator as Creator
 from elytron_agent.loop.tools.subagents import MemoryMode as MemoryMode
 from elytron_agent.loop.tools.subagents import Subagent as Subagent

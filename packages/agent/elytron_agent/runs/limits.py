@@ -43,3 +43,8 @@ THREAD_WAIT_SECONDS = 25.0
 THREAD_LOOK_S = 0.2
 QUEUED_RUNS = 8
 """Runs that may wait for one agent's thread in one process."""
+MCP_START_SECONDS = 30.0
+"""So long an MCP server may take until its tools are known."""
+MCP_TOOLS = 100
+"""Tools of all MCP servers: a model takes 128, and the agent has some of its own."""
+MCP_DESCRIPTION_CHARS = 4_000

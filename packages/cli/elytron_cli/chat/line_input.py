@@ -102,7 +102,7 @@ class LineInput:
         """
         assert self.is_terminal
         _drop_typed()
-        print(question, end=" ", flush=True)
+        print(question, end=" ", file=sys.stderr, flush=True)
         if os.name != "posix":
             return await asyncio.to_thread(sys.stdin.readline)
         loop = asyncio.get_running_loop()

@@ -62,6 +62,14 @@ class CommandAnswer(Value):
     plan: CompactionPlan | None = None
 
 
+class ApprovalAsked(Value):
+    """Question whether a call is made; the answer is typed at the terminal."""
+
+    kind: Literal["approval_asked"] = "approval_asked"
+    tool: str
+    arguments: str
+
+
 class LineRefused(Value):
     """Refusal of a line, by the key and the words of its error."""
 
@@ -128,6 +136,13 @@ class Screen:
             self.say(LineRefused(key=error.key, reason=error.message).model_dump_json())
         else:
             self.note(safe(error.message))
+
+    def ask(self, question: ApprovalAsked, /) -> None:
+        """Show a call that waits for a yes, whole: what is not seen is not approved."""
+        if self.is_json:
+            self.say(question.model_dump_json())
+        else:
+            self.note(f"may {line(question.tool)} be called with {line(question.arguments)}")
 
     def answer(self, answer: CommandAnswer, /) -> None:
         """Print the answer to a line that begins with a slash."""

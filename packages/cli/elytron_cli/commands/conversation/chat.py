@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from elytron_cli.chat.approval import ApprovalMode, approver
 from elytron_cli.input.files import read_file, require_free, write_file
-from elytron_cli.input.options import Group, asking, command, common, overwriting
+from elytron_cli.input.options import Group, OneOf, asking, command, common, overwriting
 from elytron_cli.runner import run, settings
 from elytron_cli.session import Session
 from elytron_cli.tables import common as tables_common
@@ -35,14 +36,28 @@ class AgentFileWritten(Value):
 @click.option("--system", metavar="TEXT", help="Instruction in place of the usual one.")
 @click.option("--no-tools", is_flag=True, help="Offer the model no tools; for models that know none.")
 @click.option("--no-history", is_flag=True, help="Keep no file of what is typed; a sealed store never has one.")
+@click.option("--mcp", multiple=True, metavar="NAME=COMMAND", help="Tools of an MCP server: its command or URL.")
+@click.option("--mcp-config", type=click.Path(path_type=Path), metavar="FILE", help="A JSON file with `mcpServers`.")
+@click.option(
+    "--approve", type=OneOf(ApprovalMode), help="Tools that may change something: ask at a terminal, else none."
+)
 @common
 def chat(
-    *, model: str | None, context_tokens: int | None, system: str | None, no_tools: bool, no_history: bool
+    *,
+    model: str | None,
+    context_tokens: int | None,
+    system: str | None,
+    no_tools: bool,
+    no_history: bool,
+    mcp: tuple[str, ...],
+    mcp_config: Path | None,
+    approve: ApprovalMode | None,
 ) -> int | None:
     """Talk with an agent that remembers, line by line; /help says what else a line can do."""
     from elytron_agent.blocks.shelf import BlockShelf
     from elytron_agent.context.limits import MAX_CONTEXT_TOKENS
     from elytron_agent.loop.agent import MAIN, Agent
+    from elytron_agent.loop.tools.mcp_tools import mcp_server_of, mcp_servers_of, mcp_tools
     from elytron_agent.runs.settings import AgentSettings
     from elytron_cli.chat.conversation import Conversation
     from elytron_cli.chat.line_input import PROMPT, LineHistory, LineInput, history_path
@@ -53,6 +68,10 @@ def chat(
     address = model or (found.language_model.value if found.language_model is not None else None)
     if address is None:
         raise InvalidInput(field="--model", problem="is missing: write one such as ollama:llama3.2 or openai:gpt-5")
+    servers = [mcp_server_of(each) for each in mcp]
+    servers += mcp_servers_of(read_file(mcp_config)) if mcp_config is not None else ()
+    if servers and no_tools:
+        raise InvalidInput(field="--mcp", problem="gives tools, and --no-tools offers none: leave one of them out")
     require_key(address_of(address), os.environ)
     usual = OLLAMA_TOKENS if address.startswith("ollama:") else MAX_CONTEXT_TOKENS
     wanted = AgentSettings(
@@ -70,10 +89,15 @@ def chat(
         memory = session.runtime
         own = BlockShelf(memory, agent=name)
         blocks = own if await own.list() else BlockShelf(memory)
-        async with Agent(memory, name=name, settings=wanted, blocks=blocks) as agent:
-            history = None if no_history or is_sealed else LineHistory(history_path())
-            lines = LineInput(history=history, prompt="" if out.is_json else PROMPT)
-            return await Conversation(agent, blocks, Screen(out.is_json), lines).hold(place)
+        history = None if no_history or is_sealed else LineHistory(history_path())
+        lines = LineInput(history=history, prompt="" if out.is_json else PROMPT)
+        screen = Screen(out.is_json)
+        asking = approver(approve, lines, screen)
+        async with (
+            mcp_tools(servers) as tools,
+            Agent(memory, None, tools, name=name, settings=wanted, blocks=blocks, approve=asking) as agent,
+        ):
+            return await Conversation(agent, blocks, screen, lines).hold(place)
 
     return run(work, when_missing=WhenMissing.MAKE)
 
