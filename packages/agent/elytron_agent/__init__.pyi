@@ -33,6 +33,8 @@ from elytron_agent.loop.removal import AgentRemoval as AgentRemoval
 from elytron_agent.loop.removal import delete_agent as delete_agent
 from elytron_agent.loop.tools.mcp_tools import McpToolServer as McpToolServer
 from elytron_agent.loop.tools.mcp_tools import mcp_tools as mcp_tools
+from elytron_agent.loop.tools.search_provider import SearxngSearch as SearxngSearch
+from elytron_agent.loop.tools.search_provider import open_web_search as open_web_search
 from elytron_agent.loop.tools.subagents import Creator as Creator
 from elytron_agent.loop.tools.subagents import MemoryMode as MemoryMode
 from elytron_agent.loop.tools.subagents import Subagent as Subagent

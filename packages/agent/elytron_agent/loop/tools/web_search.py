@@ -1,4 +1,4 @@
-"""The port to a web search, and the tool over it. There is no provider of our own."""
+"""The port to a web search, and the tool over it."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal, Protocol

@@ -3,6 +3,7 @@
 import os
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +18,9 @@ from elytron_cli.terminal.output import Output, line
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
 from elytron_store import WhenMissing
+
+if TYPE_CHECKING:
+    from elytron_agent.loop.tools.mcp_tools import McpToolServer
 
 OLLAMA_TOKENS = 16_384
 """Default context of a local model, in tokens; a longer one takes more memory."""
@@ -38,6 +42,7 @@ class AgentFileWritten(Value):
 @click.option("--no-history", is_flag=True, help="Keep no file of what is typed; a sealed store never has one.")
 @click.option("--mcp", multiple=True, metavar="NAME=COMMAND", help="Tools of an MCP server: its command or URL.")
 @click.option("--mcp-config", type=click.Path(path_type=Path), metavar="FILE", help="A JSON file with `mcpServers`.")
+@click.option("--web-search", metavar="NAME=URL", help="A web search for the agent, such as searxng=http://...")
 @click.option(
     "--approve", type=OneOf(ApprovalMode), help="Tools that may change something: ask at a terminal, else none."
 )
@@ -51,13 +56,15 @@ def chat(
     no_history: bool,
     mcp: tuple[str, ...],
     mcp_config: Path | None,
+    web_search: str | None,
     approve: ApprovalMode | None,
 ) -> int | None:
     """Talk with an agent that remembers, line by line; /help says what else a line can do."""
     from elytron_agent.blocks.shelf import BlockShelf
     from elytron_agent.context.limits import MAX_CONTEXT_TOKENS
     from elytron_agent.loop.agent import MAIN, Agent
-    from elytron_agent.loop.tools.mcp_tools import mcp_server_of, mcp_servers_of, mcp_tools
+    from elytron_agent.loop.tools.mcp_tools import mcp_tools
+    from elytron_agent.loop.tools.search_provider import open_web_search
     from elytron_agent.runs.settings import AgentSettings
     from elytron_cli.chat.conversation import Conversation
     from elytron_cli.chat.line_input import PROMPT, LineHistory, LineInput, history_path
@@ -68,10 +75,8 @@ def chat(
     address = model or (found.language_model.value if found.language_model is not None else None)
     if address is None:
         raise InvalidInput(field="--model", problem="is missing: write one such as ollama:llama3.2 or openai:gpt-5")
-    servers = [mcp_server_of(each) for each in mcp]
-    servers += mcp_servers_of(read_file(mcp_config)) if mcp_config is not None else ()
-    if servers and no_tools:
-        raise InvalidInput(field="--mcp", problem="gives tools, and --no-tools offers none: leave one of them out")
+    servers = _mcp_servers(mcp, mcp_config, no_tools=no_tools)
+    search = open_web_search(web_search) if web_search is not None else None
     require_key(address_of(address), os.environ)
     usual = OLLAMA_TOKENS if address.startswith("ollama:") else MAX_CONTEXT_TOKENS
     wanted = AgentSettings(
@@ -95,11 +100,24 @@ def chat(
         asking = approver(approve, lines, screen)
         async with (
             mcp_tools(servers) as tools,
-            Agent(memory, None, tools, name=name, settings=wanted, blocks=blocks, approve=asking) as agent,
+            Agent(
+                memory, None, tools, name=name, settings=wanted, blocks=blocks, approve=asking, web_search=search
+            ) as agent,
         ):
             return await Conversation(agent, blocks, screen, lines).hold(place)
 
     return run(work, when_missing=WhenMissing.MAKE)
+
+
+def _mcp_servers(named: tuple[str, ...], config: Path | None, *, no_tools: bool) -> "list[McpToolServer]":
+    """Return the servers that options name. Raises InvalidInput, UnreadableFile."""
+    from elytron_agent.loop.tools.mcp_tools import mcp_server_of, mcp_servers_of
+
+    servers = [mcp_server_of(each) for each in named]
+    servers += mcp_servers_of(read_file(config)) if config is not None else ()
+    if servers and no_tools:
+        raise InvalidInput(field="--mcp", problem="gives tools, and --no-tools offers none: leave one of them out")
+    return servers
 
 
 @click.group("agent", cls=Group)
