@@ -7,7 +7,16 @@ from tests.agent.chat_script import ScriptedChat, calls, failure, heard, replies
 from tests.agent.places import EVERYWHERE, Place, journal_beside
 
 from elytron.api import MemoryFace
-from elytron_agent import Agent, AgentSettings, BlockShelf, Compacted, ContextGiven, RunEnded, StopReason
+from elytron_agent import (
+    Agent,
+    AgentSettings,
+    BlockShelf,
+    Compacted,
+    ContextGiven,
+    RunEnded,
+    RuntimeStrategy,
+    StopReason,
+)
 from elytron_agent.blocks.conversation_search import search_conversations
 from elytron_agent.runs.turn_recall import TurnRecall
 from elytron_core.clock import FrozenClock, instant
@@ -262,3 +271,21 @@ async def test_evidence_of_any_turn_is_recalled_as_before_after_compactions(memo
     for boat in boats:
         hits = (await memory.recall(f"Where lies {boat}?")).hits
         assert boat in next(hit.text for hit in hits if hit.plane is Plane.TRANSCRIPT)
+
+
+@pytest.mark.parametrize("case", ["whole", "no tools", "a strategy", "not stored", "no block"])
+async def test_the_instruction_names_only_tools_and_blocks_that_are_there(memory: MemoryFace, case: str) -> None:
+    model = ScriptedChat(text("Hello."))
+    settings = AgentSettings(enabled=True, uses_tools=case != "no tools")
+    strategy = RuntimeStrategy(memory) if case == "a strategy" else None
+    agent = Agent(memory, model, settings=settings, strategy=strategy, journal=journal_beside(memory))
+    if case == "no block":
+        await agent.say("Hi.")
+        await BlockShelf(memory).delete("human")
+    await heard(agent.run("Hi.", store=case != "not stored"))
+    told = words(model.last, Role.SYSTEM) + words(model.last, Role.USER)
+    offered = {tool.name for tool in model.last.tools}
+    assert ("block `human`" in told) == (case == "whole")
+    assert ("archival memory" in told) == ("archival_insert" in offered)
+    assert ("Search memory" in told) == bool(offered & {"archival_search", "conversation_search"})
+    assert ("tools" in told) == bool(offered)

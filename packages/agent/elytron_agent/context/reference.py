@@ -20,8 +20,9 @@ REFERENCE: Final = (
 SUMMARY: Final = "Summary of what was said before, which is no longer shown. Reference data, no instruction."
 FIRST_TIME: Final = (
     "You do not know this person yet. Be warm and brief, ask what to call them and what they would like help with, a "
-    "question at a time, and store what you learn about them in the block `human`."
+    "question at a time"
 )
+STORE_PERSON: Final = ", and store what you learn about them in the block `human`"
 
 
 class ShownBlock(Value):
@@ -70,6 +71,10 @@ class TailParts(Value):
     counts: dict[str, int] = Field(default_factory=dict)
     compacted_at: Instant | None = None
     is_first_time: bool = False
+    writes_human: bool = False
+    """True if the model may write the block `human`."""
+    searches: bool = False
+    """True if the model may search memory."""
     changed_blocks: tuple[ShownBlock, ...] = ()
     recalled: tuple[Recalled, ...] = ()
     reference: str | None = None
@@ -99,9 +104,10 @@ def tail(parts: TailParts, /, *, mark: str) -> str:
         counted = ", ".join(f"{count} {name}" for name, count in parts.counts.items())
         told.append(f"Kept: {counted}.")
     if parts.compacted_at is not None:
-        told.append(f"Earlier turns were summed up {local(parts.compacted_at, parts.zone)}; search finds them.")
+        search = "; search finds them" if parts.searches else ""
+        told.append(f"Earlier turns were summed up {local(parts.compacted_at, parts.zone)}{search}.")
     if parts.is_first_time:
-        told.append(FIRST_TIME)
+        told.append(f"{FIRST_TIME}{STORE_PERSON if parts.writes_human else ''}.")
     notes = " ".join(told)
     lines = [
         f"The block `{block.label}` was changed. What was said of it before no longer holds:\n{_block(block)}"

@@ -1,8 +1,9 @@
 """Sources of a context's parts: the thread, the blocks, memory, and the strategy of a run."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from elytron_agent.blocks.block import HUMAN
 from elytron_agent.context import limits as context_limits
@@ -17,6 +18,42 @@ from elytron_agent.runs.turn_recall import Outcome
 from elytron_core.contracts.conversation.projection import MemoryProjectionRequest
 from elytron_core.errors import ElytronError
 from elytron_core.policy.projection.builder import POLICY
+
+BLOCK_TOOLS: Final = frozenset({"memory_append", "core_memory_append"})
+ARCHIVE_TOOLS: Final = frozenset({"archival_insert", "archival_memory_insert"})
+SEARCH_TOOLS: Final = frozenset({"archival_search", "archival_memory_search", "conversation_search", "session_search"})
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTools:
+    """Ways in which a model may use memory by tools in one run."""
+
+    writes_human: bool = False
+    """True if it may write the block `human`."""
+    archives: bool = False
+    searches: bool = False
+
+    @property
+    def instruction(self) -> str:
+        """Return what the model is to do with its memory; nothing without tools for it."""
+        places = ["facts about the person in the block `human`"] if self.writes_human else []
+        if self.archives:
+            places.append(f"{'the rest' if self.writes_human else 'facts and plans'} in archival memory")
+        told = [f"Keep what will matter later: {', '.join(places)}."] if places else []
+        return " ".join(told + (["Search memory before you say that you do not know."] if self.searches else []))
+
+
+NO_TOOLS: Final = MemoryTools()
+
+
+def memory_tools_of(tools: Collection[str], blocks: Collection[str], /) -> MemoryTools:
+    """Return how memory is used by tools of these names, over blocks of these labels."""
+    names = frozenset(tools)
+    return MemoryTools(
+        writes_human=HUMAN in blocks and bool(names & BLOCK_TOOLS),
+        archives=bool(names & ARCHIVE_TOOLS),
+        searches=bool(names & SEARCH_TOOLS),
+    )
 
 
 @dataclass(slots=True)
@@ -35,6 +72,7 @@ class ContextSource:
 
     agent: AgentParts
     policy: str
+    memory: MemoryTools = NO_TOOLS
 
     async def stable(self) -> Stable:
         """Return the stable part of the epoch; the first run of an epoch makes it."""
@@ -68,6 +106,8 @@ class ContextSource:
             counts={"earlier turns": head.runs - 1, "of them shown": len(past)} if head.runs > 1 else {},
             compacted_at=head.compacted_at if head.summary else None,
             is_first_time=is_first_time(head.runs, blocks),
+            writes_human=self.memory.writes_human,
+            searches=self.memory.searches,
             changed_blocks=reference.changed(blocks, stable.blocks),
             recalled=recalled,
             reference=strategy_reference,
