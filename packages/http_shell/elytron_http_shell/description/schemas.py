@@ -2,9 +2,9 @@
 
 A request's fields with a default are optional and tell it as `x-default`, unless it is false, 0 or empty: of `default`,
 generators make a demand.
-Nothing is null: a field without a value is left out, which requests may do and reports do. What only reports hold has
+A field without a value is left out, which reports always do; a request may say null instead. What only reports hold has
 no bounds, may get more fields, and has those that have a value in any case. A description that is not whole leaves out
-what generators of clients make nothing of: the bounds of requests, and words that their operations' summaries say.
+what generators of clients make nothing of: bounds and null in requests, and words that their operations' summaries say.
 """
 
 from collections import Counter
@@ -47,6 +47,8 @@ def brief(schemas: Mapping[str, Json], /, *, requests: Iterable[Json], reports: 
     """
     bodies = [*requests]
     asked = _reached(schemas, bodies)
+    if not is_whole:
+        schemas = {name: _nowhere_null(schema) for name, schema in schemas.items()}
     found = {name: _brief(schema, is_asked=name in asked) for name, schema in schemas.items()}
     if not is_whole:
         found = {name: _unbounded(schema) for name, schema in found.items()}
@@ -122,7 +124,7 @@ def _refs(value: object) -> Iterator[str]:
 
 def _brief(schema: Json, *, is_asked: bool) -> Json:
     found: Json = {}
-    for name, value in _without_null(schema).items():
+    for name, value in (schema if is_asked else _without_null(schema)).items():
         is_bound = name in _BOUNDS or (name == "additionalProperties" and value is False)
         if name not in _WORDS and (is_asked or not is_bound):
             found |= _part(name, value, is_asked=is_asked)
@@ -137,6 +139,16 @@ def _present(report: Json) -> list[str]:
     fields: dict[str, Json] = report.get("properties", {})
     required = report.get("required", ())
     return [name for name, field in fields.items() if name in required or field.get("default") is not None]
+
+
+def _nowhere_null(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _nowhere_null(part) for name, part in _without_null(cast("Json", value)).items()}
+        case list():
+            return [_nowhere_null(part) for part in cast("list[Any]", value)]
+        case _:
+            return value
 
 
 def _without_null(schema: Json) -> Json:
