@@ -1,0 +1,104 @@
+"""The input of a conversation in this process, over a terminal that a test types on."""
+
+import asyncio
+import io
+import os
+import pty
+from collections.abc import Awaitable, Generator
+from pathlib import Path
+
+import pytest
+
+from elytron_agent.runs.approval import ApprovalRequest
+from elytron_cli.chat.approval import NONE, ApprovalMode, approver
+from elytron_cli.chat.line_input import LineHistory, LineInput
+from elytron_cli.chat.screen import Screen
+from elytron_core.errors import InvalidInput
+
+pytestmark = pytest.mark.anyio
+
+WRITE = ApprovalRequest(run="r", step=1, tool="notes_write", arguments='{"text": "a\\nb"}', description="Write a note.")
+
+
+@pytest.fixture
+def keyboard(monkeypatch: pytest.MonkeyPatch) -> Generator[int]:
+    """Have a terminal as standard input, and return the handle that types on it."""
+    master, slave = pty.openpty()
+    with os.fdopen(slave, encoding="utf-8") as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        yield master
+    os.close(master)
+
+
+@pytest.fixture
+def pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a pipe as standard input: a line, one that is not UTF-8, an empty one, and a last one."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b" one \n\xff\n\nlast")))
+
+
+async def typed(keyboard: int, text: bytes, answer: Awaitable[object]) -> object:
+    """Return what `answer` gives once `text` is typed after its question."""
+    asked = asyncio.ensure_future(answer)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    os.write(keyboard, text)
+    return await asked
+
+
+def test_lines_of_a_terminal_are_kept_in_its_history_and_its_end_ends_them(keyboard: int, tmp_path: Path) -> None:
+    history = LineHistory(tmp_path / "state" / "chat_history")
+    history.add("earlier")
+    lines = LineInput(history=history)
+    os.write(keyboard, b"  hello \n\n\x04")
+    assert [lines.read(), lines.read(), lines.read()] == ["hello", "", None]
+    assert history.load() == ["earlier", "hello"]
+
+
+@pytest.mark.usefixtures("pipe")
+def test_a_pipe_has_no_history_and_a_line_that_is_no_text_is_refused_alone(tmp_path: Path) -> None:
+    path = tmp_path / "chat_history"
+    lines = LineInput(history=LineHistory(path))
+    assert lines.read() == "one"
+    with pytest.raises(InvalidInput, match="not UTF-8"):
+        lines.read()
+    assert [lines.read(), lines.read(), lines.read()] == ["", "last", None]
+    assert not path.exists()
+
+
+async def test_a_person_answers_each_call_until_always_is_said_of_its_tool(keyboard: int) -> None:
+    ask = approver(None, LineInput(), Screen(is_json=False))
+    assert ask is not None
+    for answer, is_granted in ((b"n\n", False), (b"\n", False), (b"Yes\n", True), (b"a\n", True)):
+        assert await typed(keyboard, answer, ask(WRITE)) is is_granted
+    assert await ask(WRITE) is True
+    other = WRITE.model_copy(update={"tool": "notes_drop"})
+    assert await typed(keyboard, b"no\n", ask(other)) is False
+
+
+async def test_what_was_typed_before_a_question_does_not_answer_it(keyboard: int) -> None:
+    ask = approver(ApprovalMode.ASK, LineInput(), Screen(is_json=True))
+    assert ask is not None
+    os.write(keyboard, b"yes\n")
+    assert await typed(keyboard, b"no\n", ask(WRITE)) is False
+
+
+@pytest.mark.usefixtures("pipe")
+async def test_without_a_terminal_a_rule_answers() -> None:
+    lines, screen = LineInput(), Screen(is_json=True)
+    refuse = approver(None, lines, screen)
+    assert refuse is not None
+    refusal = await refuse(WRITE)
+    assert refusal == await approver_of_none(lines, screen)
+    assert approver(ApprovalMode.ALL, lines, screen) is None
+    with pytest.raises(InvalidInput, match="no terminal"):
+        approver(ApprovalMode.ASK, lines, screen)
+
+
+async def approver_of_none(lines: LineInput, screen: Screen) -> object:
+    """Return what the rule `none` answers."""
+    refuse = approver(ApprovalMode.NONE, lines, screen)
+    assert refuse is not None
+    answer = await refuse(WRITE)
+    assert not isinstance(answer, bool)
+    assert (answer.is_granted, answer.reason) == (False, NONE)
+    return answer
