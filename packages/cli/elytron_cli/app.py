@@ -10,9 +10,8 @@ import click
 from elytron_cli.exit_codes import exit_code
 from elytron_cli.input.options import Group, common, json_choice
 from elytron_cli.terminal.help_page import COMMANDS, page
+from elytron_core.errors.foreign_names import command_instead
 
-_OTHER_WORDS = {"search": "recall", "query": "recall", "remember": "add", "delete": "erase", "stats": "inspect"}
-"""Names of commands in other interfaces, and ours."""
 _LISTED = [click.Command(name, help=told) for name, (_, told) in COMMANDS.items()]
 
 
@@ -27,8 +26,8 @@ class Commands(Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command itself, for a call."""
-        meant = _OTHER_WORDS.get(args[0]) if args else None
-        if meant is not None:
+        meant = command_instead(args[0], COMMANDS) if args else ""
+        if meant:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
         name, command, rest = super().resolve_command(ctx, args)
         return name, _loaded(name) if name in COMMANDS else command, rest

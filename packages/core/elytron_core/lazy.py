@@ -9,11 +9,18 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from opcode import opmap
 from pkgutil import get_data
+from types import FrameType
 
 from elytron_core.gc_pause import Uncollected, settle
 
 _EXPORT = re.compile(r"^from (\S+) import (?:\(\s+)?(\w+) as \2\b", re.MULTILINE)
+
+
+def _is_import(frame: FrameType) -> bool:
+    """Return whether `frame` runs `from package import name`, which puts a text of its own for an AttributeError."""
+    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
 def exports(package: str, /) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -34,12 +41,16 @@ def exports(package: str, /) -> tuple[Callable[[str], object], Callable[[], list
     def load(name: str) -> object:
         if name == "__all__":
             return names()
+        if name == "__version__":
+            return import_module("importlib.metadata").version(package)
         home = None if name.startswith("__") else homes().get(name)
         if home is None:
             problem = f"module {package!r} has no attribute {name!r}"
             if not name.startswith("_"):  # the errors are such a package themselves
                 problem += import_module("elytron_core.errors.foreign_names").export_instead(name, homes())
-            raise AttributeError(problem)
+                if _is_import(import_module("inspect").currentframe().f_back):
+                    raise ImportError(problem, name=name)
+            raise AttributeError(problem, name=name)
         # Definitions of modules stay, and searching them for garbage again and again takes a tenth of their loading.
         with Uncollected():
             value: object = getattr(import_module(home), name)

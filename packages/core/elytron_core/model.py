@@ -1,12 +1,13 @@
 """The one flavour of value: frozen, strict about unknown fields, silent about what a wrong value was."""
 
 from collections.abc import Container, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails
 
 from elytron_core.errors import InvalidInput
+from elytron_core.errors.foreign_names import field_instead
 from elytron_core.field_names import Place, names_at, nearest
 from elytron_core.names import NAME_PATTERN
 
@@ -39,6 +40,20 @@ class Value(BaseModel):
             return super().model_copy(update=update, deep=deep)
         return _made(type(self), self.__dict__ | update, self.__pydantic_fields_set__ | update.keys())
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                if name.startswith("_"):
+                    raise
+            instead = field_instead(name, _readable(type(self)))
+            raise AttributeError(f"a {type(self).__name__} has no {name!r}{instead}", name=name, obj=self)
+
+        def __getitem__(self, name: object, /) -> NoReturn:
+            raise no_item(self, name)
+
     def to_bytes(self) -> bytes:
         """Return the bytes to store: JSON in field order, defaults left out; equal values give equal bytes."""
         return self.__pydantic_serializer__.to_json(self, exclude_defaults=True)
@@ -50,6 +65,20 @@ class Value(BaseModel):
             return cls.model_validate_json(data)
         except ValidationError as error:
             raise invalid(error) from None
+
+
+def no_item(value: Value, name: object, /) -> TypeError:
+    """Return the error for `value[name]`: fields are attributes."""
+    known = _readable(type(value))
+    instead = f": say .{name}" if name in known else field_instead(name, known) if isinstance(name, str) else ""
+    return TypeError(f"the fields of a {type(value).__name__} are read as attributes{instead}")
+
+
+def _readable(kind: type[Value]) -> frozenset[str]:
+    """Return the names of the fields and properties of a kind of values."""
+    members = (vars(base).items() for base in kind.__mro__ if issubclass(base, Value))
+    properties = (name for each in members for name, member in each if isinstance(member, property))
+    return frozenset({*kind.model_fields, *properties})
 
 
 def _make_strict(part: Any) -> None:

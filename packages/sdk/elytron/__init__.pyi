@@ -1,3 +1,4 @@
+__version__: str
 from elytron.factory import Opening as Opening
 from elytron.factory import open as open  # noqa: A004 - the verb of the product
 from elytron.flows.transcript_import import TranscriptImportReport as TranscriptImportReport

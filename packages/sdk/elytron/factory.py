@@ -23,6 +23,7 @@ from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.contracts.admin.platform import CapabilityPolicy
 from elytron_core.errors import StoreForeign
+from elytron_core.errors.foreign_names import known_keywords
 from elytron_core.ids import Ids, RandomIds, SpaceId
 from elytron_core.planes.knowledge.profiles import StoreCapacity
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
@@ -196,6 +197,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
         return SyncMemoryRuntime(self._open())
 
 
+@known_keywords
 def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     store: str | PathLike[str] | Store = "memory:",
     /,

@@ -133,6 +133,7 @@ class BlockingMemory(Generic[FaceT]):
     forget = blocking(MemoryFace.forget)
     correct = blocking(MemoryFace.correct)
     erase = blocking(MemoryFace.erase)
+    update = blocking(MemoryFace.update)
     delete = blocking(MemoryFace.delete)
     delete_all = blocking(MemoryFace.delete_all)
     inspect = blocking(MemoryFace.inspect)

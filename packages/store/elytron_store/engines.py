@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit, urlunsplit
 from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import SealBroken, StoreCorrupt, StoreForeign, StoreMissing, StoreUrlInvalid
+from elytron_core.errors.foreign_names import scheme_instead
 from elytron_core.ids import Ids, RandomIds
 from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.store import Store
@@ -67,6 +68,8 @@ def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = path_probe.is_
     nothing in it is decoded.
     Raises StoreUrlInvalid, which names no part of the URL but an unknown scheme.
     """
+    if url == ":memory:":  # SQLite's word for it
+        return StoreAddress("memory")
     found = _SCHEME.fullmatch(url)
     if found is None:
         return _parse_path(url, is_folder=is_folder)
@@ -88,7 +91,7 @@ def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = path_probe.is_
         case _:
             # Without slashes the first part may as well be a user name in front of a password.
             name = f" {scheme!r}" if rest.startswith("//") else ""
-            raise StoreUrlInvalid(problem=f"has the unknown scheme{name}")
+            raise StoreUrlInvalid(problem=f"has the unknown scheme{name}{scheme_instead(scheme)}")
 
 
 async def open_store(

@@ -1,68 +1,222 @@
 """Names that users of other memories try first, each with the name here."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
+from functools import wraps
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar, cast
+
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
+_LIKE = 0.75
+"""Likeness of two names, from 0 to 1, from which one is taken for a slip of the other."""
 
 KEYWORDS: Mapping[str, tuple[str, ...]] = {
-    "data": ("content",),
+    "content": ("messages", "text"),
+    "data": ("content", "messages", "text"),
+    "fact": ("content",),
+    "filter": ("filters",),
+    "id": ("memory_id",),
     "k": ("limit",),
-    "memory": ("content",),
+    "memory": ("content", "messages", "text"),
+    "metadata_filters": ("filters",),
+    "n_results": ("limit",),
+    "namespace": ("user_id", "space"),
     "num_results": ("limit",),
     "session_id": ("conversation", "run_id"),
-    "text": ("content",),
+    "text": ("content", "messages"),
     "thread_id": ("conversation", "run_id"),
-    "user": ("user_id", "speaker"),
+    "timestamp": ("at",),
+    "user": ("user_id", "space", "speaker"),
+    "user_id": ("space",),
+    "where": ("filters",),
 }
 """Keywords of calls. The first name that a call has is meant."""
+_FIRST = "say it first and without a name, as in elytron.open('memory.db') or elytron.connect('http://host:8010')"
+INSTEAD: Mapping[str, str] = {
+    "base_url": _FIRST,
+    "config": "leave it out, or say language_model=, embedder= or keys=",
+    "infer": "leave it out: add stores what was said, and maintain draws facts from it",
+    "db_path": _FIRST,
+    "host": _FIRST,
+    "path": _FIRST,
+    "rerank": "leave it out: open(reranker=...) has the last word on the order",
+    "store": _FIRST,
+    "url": _FIRST,
+}
+"""Keywords that no call has, with what to do instead."""
 CALLS: Mapping[str, str] = {
+    "aadd": "add",
+    "add_documents": "add",
+    "add_episode": "add",
     "add_memory": "add",
     "add_messages": "add",
+    "add_texts": "add",
+    "aget": "get",
     "aput": "put_record",
+    "ask": "recall",
     "asearch": "search",
     "clear": "erase(whole_space=...)",
+    "count": "inspect",
     "create": "add",
+    "create_memory": "add",
     "delete_memory": "delete",
-    "edit": "correct",
+    "edit": "update",
+    "find": "recall",
+    "flush": "maintain",
     "get_context": "project",
     "get_memories": "list",
+    "get_memory": "get",
+    "get_relevant_memories": "recall",
+    "ingest": "add",
     "insert": "add",
+    "list_memories": "list",
+    "load_memory_variables": "project",
     "put": "put_record",
     "query": "recall",
+    "reflect": "project",
     "remember": "add",
+    "remove": "delete",
     "reset": "erase(whole_space=...)",
+    "retain": "add",
     "retrieve": "recall",
-    "update": "correct",
+    "save": "add",
+    "save_context": "add",
+    "similarity_search": "recall",
+    "update_memory": "update",
     "upsert": "add",
+    "users": "spaces",
 }
 """Calls of a memory."""
 EXPORTS: Mapping[str, str] = {
     "AsyncMemory": "await elytron.open(...)",
     "AsyncMemoryClient": "await elytron.connect(...)",
+    "AsyncZep": "await elytron.connect(...)",
     "Client": "elytron.connect",
     "Elytron": "elytron.open",
+    "InMemoryStore": "elytron.open",
+    "Letta": "elytron.connect",
     "Memory": "elytron.open",
     "MemoryClient": "elytron.connect",
+    "MemoryStore": "elytron.open",
+    "Zep": "elytron.connect",
     "create_client": "elytron.connect",
+    "create_memory_manager": "elytron.open",
     "init": "elytron.open",
+    "load": "elytron.open",
 }
 """Names of the package."""
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "content": ("text",),
+    "created_at": ("at", "when"),
+    "data": ("hits", "items", "text"),
+    "hash": ("id",),
+    "id": ("ids",),
+    "memories": ("hits", "items", "ids"),
+    "memory": ("text",),
+    "memory_id": ("id",),
+    "page_content": ("text",),
+    "results": ("hits", "items", "ids", "decisions"),
+    "run_id": ("conversation",),
+    "session_id": ("conversation",),
+    "similarity": ("score",),
+    "thread_id": ("conversation",),
+    "user_id": ("space", "speaker"),
+    "value": ("text",),
+}
+"""Fields of reports and of what they list. The first name that a value has is meant."""
+COMMANDS: Mapping[str, str] = {
+    "ask": "recall",
+    "delete": "erase",
+    "find": "recall",
+    "get-all": "list",
+    "insert": "add",
+    "query": "recall",
+    "remember": "add",
+    "remove": "erase",
+    "reset": "erase --whole-space",
+    "run": "serve",
+    "save": "add",
+    "search": "recall",
+    "start": "serve",
+    "stats": "inspect",
+    "store": "add",
+    "update": "correct",
+    "users": "spaces",
+}
+"""Commands of the command line."""
+_FILE = "a file (memory.db), a folder (memory/) or `memory:`"
+SCHEMES: Mapping[str, str] = {
+    "http": "say elytron.connect for a server, or gateway+http:// for a store that one shares",
+    "https": "say elytron.connect for a server, or gateway+https:// for a store that one shares",
+    "mongodb": f"say {_FILE}",
+    "mysql": f"say {_FILE}",
+    "neo4j": f"say {_FILE}",
+    "postgres": f"say {_FILE}",
+    "postgresql": f"say {_FILE}",
+    "qdrant": f"say {_FILE}",
+    "redis": f"say {_FILE}",
+}
+"""Schemes of the URLs of stores."""
 
 
 def way_out(name: str, known: Collection[str], /) -> str:
     """Return what to say of an unknown keyword `name`: which of the `known` ones is meant, or which there are."""
-    meant = [word for word in KEYWORDS.get(name, ()) if word in known] or get_close_matches(name, sorted(known), 1)
-    if meant:
-        return f": say {meant[0]}="
+    if name in INSTEAD:
+        return f": {INSTEAD[name]}"
+    if meant := _meant(name, KEYWORDS.get(name, ()), known):
+        return f": say {meant}="
     return f": there are {', '.join(sorted(known))}" if known else ""
 
 
 def call_instead(name: str, known: Collection[str], /) -> str:
     """Return what to say of an unknown call `name` of a memory; empty if none of the `known` ones is near."""
-    meant = CALLS.get(name) or next(iter(get_close_matches(name, sorted(known), 1)), "")
+    meant = CALLS.get(name) or _meant(name, (), known)
     return f": say {meant}" if meant else ""
 
 
 def export_instead(name: str, known: Collection[str], /) -> str:
     """Return what to say of an unknown name of the package; empty if none of the `known` ones is near."""
-    meant = EXPORTS.get(name) or next(iter(get_close_matches(name, sorted(known), 1)), "")
+    meant = EXPORTS.get(name) or _meant(name, (), known)
     return f": say {meant}" if meant else ""
+
+
+def field_instead(name: str, known: Collection[str], /) -> str:
+    """Return what to say of an unknown field `name` of a value; empty if none of the `known` ones is near."""
+    meant = _meant(name, FIELDS.get(name, ()), known)
+    return f": say .{meant}" if meant else ""
+
+
+def command_instead(name: str, known: Collection[str], /) -> str:
+    """Return the command that is meant by an unknown `name`; empty if none is by that name in other interfaces."""
+    return "" if name in known else COMMANDS.get(name, "")
+
+
+def scheme_instead(scheme: str, /) -> str:
+    """Return what to say of a store's URL of an unknown scheme."""
+    return f": {SCHEMES.get(scheme, f'say {_FILE}')}"
+
+
+def known_keywords(function: Callable[P, ResultT], /) -> Callable[P, ResultT]:
+    """Have `function` answer a keyword that it does not have with a TypeError that names the one that is meant."""
+    code = cast("FunctionType", function).__code__
+    known = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> ResultT:
+        require_keywords(function.__name__, kwargs, known)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def require_keywords(call: str, given: Mapping[str, Any], known: Collection[str], /) -> None:
+    """Raise TypeError for the first of the `given` keywords that is not `known`, with the one that is meant."""
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is not None:
+        raise TypeError(f"{call}() has no {unknown!r}{way_out(unknown, known)}")
+
+
+def _meant(name: str, words: Collection[str], known: Collection[str]) -> str:
+    found = [word for word in words if word in known] or get_close_matches(name, sorted(known), 1, _LIKE)
+    return found[0] if found else ""

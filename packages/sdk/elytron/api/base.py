@@ -24,7 +24,7 @@ from typing import (
 
 from elytron_core.contracts.admin.inspection import MemoryCloseRequest
 from elytron_core.errors import InvalidInput
-from elytron_core.errors.foreign_names import call_instead, way_out
+from elytron_core.errors.foreign_names import call_instead, require_keywords
 from elytron_core.model import Request, Value
 from elytron_core.scope import Scope
 
@@ -122,7 +122,7 @@ class _Arguments:
         """
         request = next((value for value in (*args, *kwargs.values()) if isinstance(value, _REQUESTS)), None)
         if request is None:
-            self._require_known(kwargs)
+            require_keywords(self._name, kwargs, self._keywords)
             return None
         shown = type(request).__name__
         given = [*zip_longest(self._names[: len(args)], args, fillvalue="values"), *kwargs.items()]
@@ -133,11 +133,6 @@ class _Arguments:
             wanted = f"a {kind.__name__}" if kind is not None else "plain values"
             raise InvalidInput(field="the request", problem=f"is a {shown}, and {self._name} takes {wanted}")
         return request
-
-    def _require_known(self, kwargs: Mapping[str, object]) -> None:
-        unknown = [name for name in kwargs if name not in self._keywords]
-        if unknown:
-            raise TypeError(f"{self._name}() has no {unknown[0]!r}{way_out(unknown[0], self._keywords)}")
 
 
 def no_call(memory: object, name: str, /) -> AttributeError:

@@ -6,6 +6,7 @@ from elytron.remote.address import Address, address_of
 from elytron.remote.memory import RemoteMemory, SyncRemoteMemory
 from elytron.remote.wire import Transport
 from elytron_core import limits
+from elytron_core.errors.foreign_names import known_keywords
 from elytron_core.scope import Scope
 
 
@@ -45,6 +46,7 @@ class Connecting(Entering[RemoteMemory, SyncRemoteMemory]):
         return SyncRemoteMemory(self._open())
 
 
+@known_keywords
 def connect(
     url: str,
     /,

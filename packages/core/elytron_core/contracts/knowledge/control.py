@@ -10,7 +10,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import Plane, RecallFilters, RecallHit
 from elytron_core.contracts.scope_fields import Cursor, IncludePrivate, PageLimit, Reason, ScopedRequest, ScrubbedCounts
-from elytron_core.model import Value
+from elytron_core.model import Value, no_item
 from elytron_core.planes.knowledge import long_term
 
 MemoryId = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
@@ -69,7 +69,10 @@ class MemoryListReport(Value):
         return len(self.items)
 
     def __getitem__(self, place: int, /) -> RecallHit:
-        return self.items[place]
+        try:
+            return self.items[place]
+        except TypeError:
+            raise no_item(self, place) from None
 
 
 class HistoryEvent(StrEnum):

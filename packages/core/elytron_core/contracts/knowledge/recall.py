@@ -13,7 +13,7 @@ from elytron_core.contracts.conditions import Where
 from elytron_core.contracts.knowledge.skills import AgentSkillHit
 from elytron_core.contracts.scope_fields import Clip, IncludePrivate, Query, ScopedRequest
 from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
-from elytron_core.model import Value
+from elytron_core.model import Value, no_item
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.evidence import Trust
 from elytron_core.planes.knowledge import long_term
@@ -277,4 +277,7 @@ class MemoryRecallReport(Value):
         return len(self.hits)
 
     def __getitem__(self, place: int, /) -> RecallHit:
-        return self.hits[place]
+        try:
+            return self.hits[place]
+        except TypeError:
+            raise no_item(self, place) from None
