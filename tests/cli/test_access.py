@@ -152,3 +152,32 @@ async def test_people_are_told_how_to_try_and_stop_it_and_events_are_left_where_
     assert "/docs" in told
     assert "development" in told
     assert await _projections(tmp_path) == 1
+
+
+@pytest.mark.anyio
+async def test_an_operator_sees_the_stores_bytes_jobs_backup_and_errors_and_stops_it_by_its_store(
+    elytron: CommandLine,
+) -> None:
+    await asyncio.to_thread(elytron, "add", "Ada likes tea.")
+    await asyncio.to_thread(elytron, "backup", "copy.db")
+
+    async def ask(told: str) -> None:
+        address = json.loads(told)["address"]
+        async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=100) as client:
+            refused = await client.post("/v1/get", json={"id": "nothing"})
+            assert refused.headers["elytron-error"] == refused.json()["code"] == "not_found"
+            figures = (await client.get("/metrics")).text
+        assert 'elytron_errors_total{key="not_found"} 1.0' in figures
+        assert 'elytron_jobs{state="pending"} 0.0' in figures
+        size, at = (
+            next(float(line.split()[1]) for line in figures.splitlines() if line.startswith(f"{name} "))
+            for name in ("elytron_store_bytes", "elytron_backup_timestamp_seconds")
+        )
+        assert size >= (elytron.folder / "m.db").stat().st_size
+        assert at > 1_700_000_000
+        stopped = await asyncio.to_thread(elytron.json, "server", "stop", "--reason", "update")
+        assert stopped["reason"] == "update"
+
+    _, code, log = await _served(elytron.folder, "--development", meanwhile=ask)
+    assert code in {0, -signal.SIGTERM}, log
+    assert not (elytron.folder / "m.db.server").exists()

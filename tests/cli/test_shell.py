@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from tests.cli.conftest import CommandLine
 
 from elytron_cli.app import cli
+from elytron_cli.config import OPTIONS, SECRETS
 from elytron_cli.terminal.help_page import COMMANDS
 
 
@@ -32,6 +33,11 @@ def test_settings_are_shown_with_their_origins_and_no_secret(
         "value": "postgresql://ada:********@db.example/memory"
     }
     assert "ELYTRON_STORE" not in elytron("config", "show", "--no-json", "--no-origin").stdout
+    report = elytron.json("config", "show", "--embedder", "hash")
+    assert {*report["settings"], *report["unset"]} == {*OPTIONS, *SECRETS}
+    assert report["unset"]["profile"] == "--profile, ELYTRON_PROFILE, or profile in elytron.toml"
+    assert report["unset"]["model_key"] == "ELYTRON_MODEL_KEY"
+    assert "ELYTRON_LLM_UPSTREAM_KEY" in report["variables"]
     assert sorted(path.name for path in elytron.folder.iterdir()) == ["elytron.toml"], "no store was made"
 
 

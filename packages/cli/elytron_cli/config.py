@@ -76,6 +76,24 @@ OPTIONS = (
 SECRETS = ("keys", "embedder_key", "model_key", "gateway_secret")
 """Settings that the environment alone gives."""
 
+OTHER_VARIABLES = {
+    "ELYTRON_URL": "the server that commands call (--url)",
+    "ELYTRON_API_KEY": "the access key that commands show a server (--key)",
+    "ELYTRON_PROXY": "the HTTP proxy on the way to a server (--proxy)",
+    "ELYTRON_LLM_UPSTREAM_KEY": "the key of the memory proxy's model server; _PREFIX behind it: of that prefix's",
+    "ELYTRON_DEBUG": "1 shows the traceback of an internal error",
+}
+"""Variables of single commands, and what they say."""
+
+
+def ways_to_set(name: str, /) -> str:
+    """Return how a setting is given."""
+    variable = f"ELYTRON_{name.upper()}"
+    if name in SECRETS:
+        return variable
+    return f"--{name.replace('_', '-')}, {variable}, or {name} in {FILE}"
+
+
 ALSO_READ = {"agent_skill_dirs": "BM_AGENT_SKILL_DIRS"}
 """Variables of other names that mean the same, and count where ours is not set."""
 

@@ -71,13 +71,15 @@ async def serve(
     started: Callable[[Started], None],
     further: "Iterable[Family]" = (),
     known: Iterable[Authenticator] = (),
+    figures: "Sequence[Figures]" = (),
     signals: Iterable[signal.Signals] = _SIGNALS,
 ) -> None:
     """Answer over HTTP until one of `signals` or `Started.end`, then finish what was accepted and return.
 
     Requests that take longer than `limits.SHUTDOWN_S` are given up.
-    `known` let callers in beside the access keys. `memory` is its opener's to close. Raises PermissionRefused for a
-    server beyond this machine that would let in all callers, InvalidInput for an unusable address, MissingExtra.
+    `known` let callers in beside the access keys, and `figures` are shown at `/metrics`. `memory` is its opener's to
+    close. Raises PermissionRefused for a server beyond this machine that would let in all callers, InvalidInput for an
+    unusable address, MissingExtra.
     """
     keys = AccessKeys(memory.context)
     kinds = await keys.open_kinds()
@@ -99,6 +101,7 @@ async def serve(
         further=further,
         spans=spans,
         is_described_to_all=serving.is_described_to_all,
+        figures=figures,
     )
     mode = "development: every caller on this machine is its operator" if serving.development else "access keys"
     try:
@@ -169,6 +172,7 @@ async def served(
     *,
     further: "Iterable[Family]" = (),
     known: Iterable[Authenticator] = (),
+    figures: "Sequence[Figures]" = (),
 ) -> AsyncGenerator[Started]:
     """Serve while this is entered, beside what else the program does, whose signals stay its own.
 
@@ -176,7 +180,7 @@ async def served(
     """
     told: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
     server = asyncio.create_task(
-        serve(memory, serving, started=told.set_result, further=further, known=known, signals=())
+        serve(memory, serving, started=told.set_result, further=further, known=known, figures=figures, signals=())
     )
     try:
         await asyncio.wait([told, server], return_when=asyncio.FIRST_COMPLETED)

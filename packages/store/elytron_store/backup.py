@@ -1,10 +1,11 @@
 """A copy of a whole store while it is in use, read through before it is called a backup."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from elytron_core.clock import Clock
+from elytron_core.clock import Clock, Instant
 from elytron_core.errors import InvalidInput, StoreCorrupt, StoreMissing, StoreUnavailable, Unsupported
 from elytron_core.ports.store import CheckReport, Store
 from elytron_store.engines import StoreAddress, parse_url
@@ -42,9 +43,34 @@ async def back_up(url: str, target: Path, /, *, clock: Clock) -> BackedUp:
             if not checked.ok:
                 raise StoreCorrupt(what="something in the store")
             await stage.place()
+            await asyncio.to_thread(_keep_time, address.path, clock.now())
     except OSError as error:
         raise StoreUnavailable(f"cannot write {target.name!r}: {error.strerror}") from error
     return BackedUp(target, made.engine, made.sealed, _size(target), checked)
+
+
+def latest_backup(path: Path, /) -> Instant | None:
+    """Return when the store at `path` was last backed up by `back_up`; None if that is not known."""
+    try:
+        return Instant(int(_time_file(path).read_text("ascii")))
+    except (OSError, ValueError):
+        return None
+
+
+def size_on_disk(path: Path, /) -> int:
+    """Return the bytes of the files of the store at `path`, with what its engine keeps beside it."""
+    beside = [path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))]
+    return sum(_size(file) for file in beside if file.exists())
+
+
+def _time_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.backup-time")
+
+
+def _keep_time(path: Path, at: Instant) -> None:
+    """Leave the time of a backup beside its store; a folder that takes no file is no reason to fail."""
+    with suppress(OSError):
+        _time_file(path).write_text(str(at), "ascii")
 
 
 def _require_free(source: Path, target: Path) -> None:

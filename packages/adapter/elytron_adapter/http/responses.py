@@ -11,6 +11,8 @@ from elytron_adapter.envelope import Response as Answer
 from elytron_adapter.http.problems import MEDIA_TYPE, RETRY_AFTER_S, problem
 
 REPLAYED = "Idempotent-Replayed"
+ERROR_KEY = "Elytron-Error"
+"""Header with the stable key of what was refused, for those who do not read the body."""
 CLOSED_UNAUTHORIZED = 4401
 CLOSED_REFUSED = 4403
 _JSON = (b"content-type", b"application/json")
@@ -49,7 +51,7 @@ async def give(answer: Answer, scope: Scope, receive: Receive, send: Send) -> No
 def refused(rejected: Rejected, /, *, headers: dict[str, str] | None = None) -> Response:
     """Return the problem document for `rejected`, with a hint when to come again where that can help."""
     document = problem(rejected)
-    told = dict(headers or {})
+    told = {**(headers or {}), ERROR_KEY: rejected.error_key}
     if (document.retryable and document.status in {429, 503}) or document.code == "still_running":
         told["Retry-After"] = str(document.details.get("retry_after_s", RETRY_AFTER_S))
     if document.status == 401:

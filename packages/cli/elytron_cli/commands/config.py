@@ -2,6 +2,7 @@
 
 import click
 
+from elytron_cli.config import OPTIONS, OTHER_VARIABLES, SECRETS, ways_to_set
 from elytron_cli.input.options import Group, common
 from elytron_cli.runner import output, settings
 from elytron_cli.tables import common as tables_common
@@ -16,9 +17,11 @@ class ConfigItem(Value):
 
 
 class ConfigReport(Value):
-    """Everything that is set."""
+    """Everything that is set; what else can be set, and how; and the variables of single commands."""
 
     settings: dict[str, ConfigItem]
+    unset: dict[str, str]
+    variables: dict[str, str]
 
 
 @click.group("config", cls=Group)
@@ -31,7 +34,7 @@ def config() -> None:
 @click.option("--origin/--no-origin", "with_origin", default=True, show_default=True, help="Show the source of each.")
 @common
 def show(*, with_origin: bool) -> None:
-    """Show each setting and where it came from: an option, a variable, elytron.toml or the default.
+    """Show each setting and where it came from, what else can be set, and the variables of single commands.
 
     No store is opened.
     """
@@ -39,5 +42,11 @@ def show(*, with_origin: bool) -> None:
         name: ConfigItem(value=item.shown, origin=item.origin if with_origin else None)
         for name, item in settings().told().items()
     }
-    rows = [(name, f"{item.value}  ({item.origin})" if with_origin else item.value) for name, item in found.items()]
-    output().report(ConfigReport(settings=found), lambda console, _: tables_common.pairs(console, rows))
+    unset = {name: ways_to_set(name) for name in (*OPTIONS, *SECRETS) if name not in found}
+    rows = [
+        *((name, f"{item.value}  ({item.origin})" if with_origin else item.value) for name, item in found.items()),
+        *((name, f"not set  ({ways})") for name, ways in unset.items()),
+        *OTHER_VARIABLES.items(),
+    ]
+    report = ConfigReport(settings=found, unset=unset, variables=OTHER_VARIABLES)
+    output().report(report, lambda console, _: tables_common.pairs(console, rows))

@@ -1,13 +1,16 @@
 """Options of a command that calls a server: its address, the caller's key, and the proxy in between."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
 
 from elytron_cli.input.options import common
+from elytron_store import parse_url
 
 DEFAULT_URL = "http://127.0.0.1:8010"
 _ADDRESS = (
@@ -37,3 +40,32 @@ def addressed(body: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_ADDRESS):
         decorated = option(decorated)
     return common(decorated)
+
+
+@contextmanager
+def address_kept(store: str, address: str, /) -> Generator[None]:
+    """Keep the address of a server beside its store while it runs; not for a store that is no file or folder here."""
+    path = _address_file(store)
+    with suppress(OSError):
+        if path is not None:
+            path.write_text(address, "utf-8")
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            if path is not None and path.read_text("utf-8") == address:
+                path.unlink()
+
+
+def address_kept_for(store: str, /) -> str | None:
+    """Return the address of the server that runs over a store; None if none is known."""
+    path = _address_file(store)
+    try:
+        return path.read_text("utf-8") if path is not None else None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _address_file(store: str) -> Path | None:
+    path = parse_url(store).path
+    return path.with_name(f"{path.name}.server") if path is not None else None

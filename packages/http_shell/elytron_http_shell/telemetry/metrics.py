@@ -13,12 +13,18 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 from starlette.responses import Response
 
+from elytron.context import OperationContext
+from elytron.jobs.queue import work_of
 from elytron_adapter.entry import Entrance
 from elytron_adapter.surface import Figure, Figures
 from elytron_core.errors import ElytronError
+from elytron_core.ids import SpaceId
+from elytron_core.planes.admin.jobs import JobState
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _SPACES_COUNTED = 2_000
+_SPACES_READ = 200
+"""Spaces whose jobs are counted: each is read."""
 
 
 class Metrics:
@@ -34,6 +40,10 @@ class Metrics:
             "elytron_request_seconds", "Time to the end of the answer.", ("route",), buckets=_BUCKETS,
             registry=self._registry,
         )  # fmt: skip
+        self._errors = Counter("elytron_errors", "Requests refused, by error key.", ("key",), registry=self._registry)
+        self._jobs = Gauge(
+            "elytron_jobs", f"Jobs by state, of the first {_SPACES_READ} spaces.", ("state",), registry=self._registry
+        )
         self._in_flight = Gauge("elytron_requests_in_flight", "Requests being answered.", registry=self._registry)
         self._gauges = {
             name: Gauge(f"elytron_{name}", text, registry=self._registry)
@@ -74,6 +84,10 @@ class Metrics:
             times = self._times[route] = self._seconds.labels(route)
         times.observe(seconds)
 
+    def refused(self, key: str, /) -> None:
+        """Count a request that was refused under an error key."""
+        self._errors.labels(key).inc()
+
     async def shown(self) -> Response:
         """Return all figures as they are now."""
         context = self._entrance.dispatcher.runtime.context
@@ -85,13 +99,24 @@ class Metrics:
             "index_bytes": size,
         }
         try:
-            figures |= {"store_spaces": len(await context.store.spaces(limit=_SPACES_COUNTED)), "store_ready": 1}
+            spaces = await context.store.spaces(limit=_SPACES_COUNTED)
+            figures |= {"store_spaces": len(spaces), "store_ready": 1}
+            await self._count_jobs(context, spaces[:_SPACES_READ])
         except ElytronError:
             figures["store_ready"] = 0
         self._in_flight.set(self._running)
         for name, figure in figures.items():
             self._gauges[name].set(figure)
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    async def _count_jobs(self, context: OperationContext, spaces: Sequence[SpaceId]) -> None:
+        counted = dict.fromkeys((state.value for state in JobState), 0)
+        for space in spaces:
+            _, counts = await work_of(context, space)
+            for state, count in counts.items():
+                counted[state] += count
+        for state, count in counted.items():
+            self._jobs.labels(state).set(count)
 
 
 class _Brought(Collector):

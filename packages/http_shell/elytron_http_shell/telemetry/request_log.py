@@ -5,12 +5,14 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from http import HTTPStatus
 from typing import Any, Protocol
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elytron_adapter.http.headers import heads_of
+from elytron_adapter.http.responses import ERROR_KEY
 from elytron_http_shell.telemetry.metrics import Metrics
 
 logger = logging.getLogger("elytron.access")
@@ -45,12 +47,14 @@ class Watch:
             await self._app(scope, receive, send)
             return
         state: dict[str, Any] = scope.setdefault("state", {})
-        status = 500
+        status, error_key = 500, ""
 
         async def answer(message: Message) -> None:
-            nonlocal status
+            nonlocal status, error_key
             if message["type"] in _STARTS:
                 status = message["status"]
+                if status >= HTTPStatus.BAD_REQUEST:
+                    error_key = Headers(raw=message["headers"]).get(ERROR_KEY, "")
             elif message["type"] == "websocket.accept":
                 status = 101
             elif message["type"] == "websocket.close" and status == 500:
@@ -72,6 +76,8 @@ class Watch:
             took = time.perf_counter() - started
             route = state.get("route", UNROUTED)
             self._metrics.ended(route, method, status, took)
+            if error_key:
+                self._metrics.refused(error_key)
             if logger.isEnabledFor(logging.INFO):
                 logger.info("request", extra=_told(state, headers) | _seen(route, method, status, took))
 

@@ -4,13 +4,15 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from elytron_cli.input.options import Body, OneOf, command, common
+from elytron_cli.input.server_address import address_kept
 from elytron_cli.runner import output, settings
 from elytron_cli.server.extras import Wanted, beside
 from elytron_cli.session import opened, without_core_dumps
@@ -20,7 +22,8 @@ from elytron_core.errors import MissingExtra
 from elytron_core.model import Value
 from elytron_gateway import limits as gateway_limits
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet
-from elytron_store import WhenMissing
+from elytron_store import WhenMissing, parse_url
+from elytron_store.backup import latest_backup, size_on_disk
 
 if TYPE_CHECKING:
     from elytron_http_shell.server import Serving, Started
@@ -216,13 +219,16 @@ def serve(
             opened(found, when_missing=WhenMissing.MAKE, projection_events=wanted.projection_events) as session,
             beside(session.runtime, wanted) as more,
         ):
-            await served(
-                session.runtime,
-                serving,
-                started=lambda told: _ready(out, _report(told, found.store.value, more.protocols), serving),
-                further=more.further,
-                known=more.known,
-            )
+            with ExitStack() as stack:
+
+                def started(told: "Started") -> None:
+                    stack.enter_context(address_kept(found.store.value, told.address))
+                    _ready(out, _report(told, found.store.value, more.protocols), serving)
+
+                figures = (lambda: _store_figures(found.store.value),)
+                await served(
+                    session.runtime, serving, started=started, further=more.further, known=more.known, figures=figures
+                )
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(work())
@@ -239,6 +245,27 @@ def _report(told: "Started", store: str, protocols: tuple[str, ...]) -> ServeRep
         protocols=protocols,
         operator_key=told.operator_key,
     )
+
+
+class StoreFigure(NamedTuple):
+    """A figure of a store on this machine."""
+
+    name: str
+    text: str
+    value: float
+    buckets: tuple[tuple[str, float], ...] = ()
+
+
+def _store_figures(url: str) -> Iterator[StoreFigure]:
+    """Yield the bytes of the store's files and when `elytron backup` last copied it; nothing of a store elsewhere."""
+    path = parse_url(url).path
+    if path is None:
+        return
+    yield StoreFigure("elytron_store_bytes", "Bytes of the store's files.", size_on_disk(path))
+    at = latest_backup(path)
+    if at is not None:
+        text = "Time of the latest `elytron backup` of the store, in seconds since 1970."
+        yield StoreFigure("elytron_backup_timestamp_seconds", text, at / 1000)
 
 
 def _llm(upstreams: tuple[str, ...], peers: tuple[str, ...], passed: tuple[str, ...]) -> "ProxySettings | None":

@@ -6,12 +6,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from elytron.remote.address import address_of
 from elytron.remote.shutdown import shut_down
 from elytron_cli.commands.servers.serve import listening, log_to_stderr, logging, loop_factory
 from elytron_cli.input.options import Group, choosing, command, common
-from elytron_cli.input.server_address import Server, addressed
+from elytron_cli.input.server_address import Server, address_kept_for, addressed
 from elytron_cli.runner import output, settings
 from elytron_cli.session import opened, without_core_dumps
 from elytron_cli.terminal.output import Output
@@ -190,7 +191,12 @@ def server() -> None:
 @click.option("--reason", default="", metavar="TEXT", help="Why; shown to callers.")
 @addressed
 def stop(*, reason: str, server: Server) -> None:
-    """End the server at --url: it finishes what it accepted. Needs an operator's key, on the server's own machine."""
-    address = address_of(server.url, api_key=server.key, proxy=server.proxy)
+    """End the server at --url, else the one that serves the store: it finishes what it accepted.
+
+    Needs an operator's key, on the server's own machine.
+    """
+    is_given = click.get_current_context().get_parameter_source("url") is not ParameterSource.DEFAULT
+    url = server.url if is_given else address_kept_for(settings().store.value) or server.url
+    address = address_of(url, api_key=server.key, proxy=server.proxy)
     report = asyncio.run(shut_down(address, reason=reason))
     output().report(report, lambda console, _: console.print(f"the server ends: process {report.pid}"))
