@@ -71,7 +71,7 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
         WRITE,
         body(text="s3cret"),
         InvalidInput,
-        "request has an unknown field (and 1 more): there are scope, write, idempotency_key, dry_run",
+        "request has an unknown field, and write is missing: there are scope, write, idempotency_key, dry_run",
     ),
     "an unknown field within": (
         RECALL,
@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
         body(write={"kind": "transcript", "turns": [{"messages": [{"Texts": "s3cret"}]}]}),
         InvalidInput,
         (
-            "write.turns.0.messages.0 has an unknown field (and 3 more): did you mean text? "
+            "write.turns.0.messages.0 has an unknown field, and text is missing (and 2 more): did you mean text? "
             "There are role, text, speaker, at, authority"
         ),
     ),
@@ -93,7 +93,7 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
         body(query="x", scope={"Spaces": "s3cret"}),
         InvalidInput,
         (
-            "scope has an unknown field (and 1 more): did you mean space? "
+            "scope has an unknown field, and space is missing: did you mean space? "
             "There are space, agent, app, project, channel, chat, conversation"
         ),
     ),

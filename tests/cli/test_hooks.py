@@ -164,3 +164,9 @@ def test_settings_that_are_none_are_left_alone(elytron: CommandLine, content: by
     path = Path(elytron.write(".claude/settings.local.json", content))
     elytron.error("hooks", "claude-code", "install", "--project", expect=2)
     assert path.read_bytes() == content
+
+
+def test_paths_in_the_hooks_are_plain(elytron: CommandLine) -> None:
+    (elytron.folder / "inner").mkdir()
+    told = elytron.json("hooks", "claude-code", "install", "--project", "--store", "inner/../hk.db")
+    assert f"sqlite://{elytron.folder.resolve().as_posix()}/hk.db" in told["recall"]

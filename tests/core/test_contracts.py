@@ -37,7 +37,7 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
         (
             control.MemoryForgetRequest,
             {"ID_s": ("a",)},
-            "ID_s is not a field (and 1 more): did you mean ids? There are scope, ids, reason, undo, dry_run",
+            "ID_s is not a field, and ids is missing: did you mean ids? There are scope, ids, reason, undo, dry_run",
         ),
         (
             write.MemoryWriteRequest,

@@ -70,6 +70,7 @@ async def test_each_memory_is_one_line_with_its_day_speaker_and_id(memory: elytr
         assert "speakers: Ada" in status
         assert await answered(client, "forget", ids=[memory_id]) == f"changed ({memory_id})"
         assert line not in await answered(client, "list_recent")
+        assert "no memory has this id" in await answered(client, "forget", ids=["nothing"])
 
 
 async def test_a_long_text_is_shortened_in_its_line(memory: elytron.MemoryRuntime) -> None:

@@ -61,6 +61,7 @@ def test_one_directory_of_skills_may_stand_alone(tmp_path: Path) -> None:
         ({"metadata": {"a\nb": 1}}, "a name in metadata has control characters"),
         ({"at": date(2026, 5, 9)}, "at is neither a datetime"),
         ({"at": True}, "at is neither a datetime"),
+        ({"at": -5}, "at is negative: write a time before 1970"),
     ],
 )
 def test_what_add_would_read_otherwise_is_refused(given: dict[str, Any], problem: str) -> None:

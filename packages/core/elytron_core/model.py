@@ -172,12 +172,15 @@ def invalid(
     path keeps only those names: what a stranger called a field is a value too. With the `model`, an unknown field is
     answered by those that there are, and the one that was probably meant.
     """
-    first = _first(error.errors(include_url=False, include_input=False))
+    problems = error.errors(include_url=False, include_input=False)
+    first = _first(problems)
     # A stranger's field is named by the place that it is in: elsewhere there may be one of that name.
     place = first["loc"][:-1] if known is not None and first["type"] == "extra_forbidden" else first["loc"]
     path = [_shown(part) for part in place if known is None or isinstance(part, int) or part in known]
-    more = error.error_count() - 1
-    tail = f" (and {more} more)" if more else ""
+    lacking = _missing_beside(problems, first) if first["type"] == "extra_forbidden" else ()
+    more = error.error_count() - 1 - len(lacking)
+    tail = f", and {', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing" if lacking else ""
+    tail += f" (and {more} more)" if more else ""
     match first["type"]:
         case "string_pattern_mismatch":
             pattern = first.get("ctx", {}).get("pattern")
@@ -201,6 +204,12 @@ def _first(problems: list[ErrorDetails]) -> ErrorDetails:
     beside = first["loc"][:-1]
     unknown = (one for one in problems if one["type"] == "extra_forbidden" and one["loc"][:-1] == beside)
     return next(unknown, first)
+
+
+def _missing_beside(problems: list[ErrorDetails], first: ErrorDetails) -> tuple[str, ...]:
+    """Return the fields, whose names are ours, that are missing where `first` is."""
+    place = first["loc"][:-1]
+    return tuple(str(one["loc"][-1]) for one in problems if one["type"] == "missing" and one["loc"][:-1] == place)
 
 
 def _meant(model: type[BaseModel], place: Place) -> str:

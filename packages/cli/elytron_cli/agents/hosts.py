@@ -111,7 +111,7 @@ def setting_options(settings: Settings, /) -> list[str]:
     if settings.space.origin != "default":
         found += ["--space", settings.space.value]
     if settings.key_file is not None:
-        found += ["--key-file", str(Path(settings.key_file.value).absolute())]
+        found += ["--key-file", str(Path(settings.key_file.value).resolve())]
     models = (settings.embedder, settings.language_model)
     for option, setting in zip(("--embedder", "--language-model"), models, strict=True):
         if setting is not None:
@@ -125,7 +125,7 @@ def _placed(store: str) -> str:
     address = parse_url(store)
     if address.path is None:
         raise StoreUrlInvalid(problem="is no file or folder, which a host could open: give the server's --url instead")
-    return f"{address.engine}://{quote(address.path.absolute().as_posix())}"
+    return f"{address.engine}://{quote(address.path.resolve().as_posix())}"
 
 
 def _text(value: Json) -> str:

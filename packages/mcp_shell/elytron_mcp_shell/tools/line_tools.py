@@ -13,6 +13,8 @@ from elytron_core.clock import as_datetime
 from elytron_core.contracts.admin.inspection import MemoryInspectionReport, MemoryInspectionRequest
 from elytron_core.contracts.conversation.write import MemoryWriteReport
 from elytron_core.contracts.knowledge.control import (
+    ControlDecision,
+    ControlOutcome,
     ListOrder,
     MemoryControlReport,
     MemoryForgetRequest,
@@ -142,7 +144,13 @@ def _tell_list(report: MemoryListReport) -> str:
 
 
 def _tell_control(report: MemoryControlReport) -> str:
-    return "\n".join(f"{decision.outcome.value} ({decision.id})" for decision in report.decisions)
+    return "\n".join(_decided(decision) for decision in report.decisions)
+
+
+def _decided(decision: ControlDecision) -> str:
+    if decision.outcome is ControlOutcome.NOT_FOUND:
+        return f"not_found ({decision.id}) no memory has this id: search shows ids"
+    return _joined(decision.outcome.value, f"({decision.id})", decision.reason or "")
 
 
 def _tell_status(report: MemoryInspectionReport) -> str:

@@ -231,9 +231,14 @@ def _message(number: int, item: _Plain, speaker: str | None, at: Instant | None,
 
 
 def moment(given: When, *, field: str) -> Instant:
-    """Return the instant; a number is seconds or milliseconds by its size, as in the transcripts that are imported."""
-    if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < message_shape.SECONDS_BELOW:
-        given *= 1000
+    """Return the instant; a number is seconds or milliseconds by its size, as in the transcripts that are imported.
+
+    Raises InvalidInput for a negative number, which is mostly a mistake.
+    """
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        if given < 0:
+            raise InvalidInput(field=field, problem="is negative: write a time before 1970 as ISO 8601 text")
+        given = given * 1000 if given < message_shape.SECONDS_BELOW else given
     return instant(given, field=field)
 
 

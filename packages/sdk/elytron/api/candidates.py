@@ -38,7 +38,8 @@ class CandidatesFace(Face):
     ) -> contracts_write.MemoryWriteReport:
         """Propose one fact, which is `topic`'s current one if admission accepts it; see the report's decision.
 
-        `authority` vouches for it, `at` is when it was observed, `citations` are ids of messages that it rests on.
+        `authority` vouches for it, `at` is when it was observed (as in `add`), `citations` are ids of messages that it
+        rests on.
 
         >>> report = memory.add_fact("home", "Ada lives in Lisbon", kind=elytron.Kind.PROFILE, citations=[move])
         >>> print(report.decisions[0].outcome)

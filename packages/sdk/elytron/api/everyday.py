@@ -42,6 +42,9 @@ class EverydayFace(Face):
     ) -> contracts_write.MemoryWriteReport:
         """Store a text or messages as evidence, each message a turn of its own; it can be recalled at once.
 
+        `at` is when it was said: a datetime, ISO 8601 text, or seconds since 1970 (from 100,000,000,000 on,
+        milliseconds).
+
         >>> report = memory.add("Noor is allergic to peanuts.", speaker="Ada", at="2026-05-04", tags=["health"])
         >>> memory.get(report.ids[0]).when.date().isoformat()
         '2026-05-04'
