@@ -29,6 +29,7 @@ from elytron_proxy.memory import Memory, MemoryDown
 from elytron_proxy.response_store import ResponseStore
 from elytron_proxy.retrieval import PATHS, retrieval_of, retrieved
 from elytron_proxy.settings import PASS_ROUTES, MemoryUse, ProxySettings, route_of
+from elytron_proxy.wire.headers import unpacked
 from elytron_proxy.wire.passage import Asked, Passage, Refused, Told
 from elytron_proxy.wire.upstream import Unanswered, Upstreams, told_by
 
@@ -46,6 +47,10 @@ _JSON: Final = "application/json"
 _PATH: Final = "/llm"
 """The place of the APIs in a server that shows more."""
 _LENGTH: Final = "content-length"
+_ENCODING: Final = "content-encoding"
+_PACKED: Final = Refusal(
+    415, "unsupported_encoding", "the body is not packed as its Content-Encoding says: send gzip, deflate or none"
+)
 _NOT_PASSED: Final = Refusal(
     404, "route_not_passed", "this method and path do not pass here: the operator may name it by --pass"
 )
@@ -307,9 +312,18 @@ async def _body(headers: Headers, receive: Receive) -> bytes:
                 if len(whole) > limits.REQUEST_BYTES:
                     raise too_large
                 if not message.get("more_body", False):
-                    return bytes(whole)
+                    break
     except TimeoutError:
         raise Refused(Refusal(408, "request_timeout", "the body took too long to arrive")) from None
+    if _ENCODING not in headers:
+        return bytes(whole)
+    # Memory reads and changes the body, so that it goes on unpacked.
+    plain = await asyncio.to_thread(unpacked, bytes(whole), headers[_ENCODING], limit=limits.REQUEST_BYTES)
+    if plain is None:
+        raise Refused(_PACKED)
+    if len(plain) > limits.REQUEST_BYTES:
+        raise too_large
+    return plain
 
 
 async def _gone(receive: Receive) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import zlib
 from collections.abc import Iterable
 from typing import Final
 
@@ -104,3 +105,34 @@ def credential_of(authorization: str | None, api_key: str | None, /) -> str | No
     if authorization is not None:
         return authorization
     return f"Bearer {api_key}" if api_key is not None else None
+
+
+def unpacked(body: bytes, encodings: str, /, *, limit: int) -> bytes | None:
+    """Return what `body` holds, packed as its `Content-Encoding` says, up to `limit` bytes and one; None if it cannot.
+
+    Coded as RFC 9110 has it: gzip, deflate (with the header of zlib or without), identity, the last one first.
+    """
+    for encoding in reversed([part.strip().lower() for part in encodings.split(",") if part.strip()]):
+        match encoding:
+            case "identity":
+                continue
+            case "gzip" | "x-gzip":
+                found = _inflated(body, zlib.MAX_WBITS | 16, limit)
+            case "deflate":
+                found = _inflated(body, zlib.MAX_WBITS, limit) or _inflated(body, -zlib.MAX_WBITS, limit)
+            case _:
+                return None
+        if found is None:
+            return None
+        body = found
+    return body
+
+
+def _inflated(body: bytes, bits: int, limit: int) -> bytes | None:
+    """Return the first `limit` bytes and one of what is packed; None for what is not packed so, or is cut off."""
+    reader = zlib.decompressobj(bits)
+    try:
+        found = reader.decompress(body, limit + 1)
+    except zlib.error:
+        return None
+    return found if reader.eof or len(found) > limit else None

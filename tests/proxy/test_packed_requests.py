@@ -1,0 +1,65 @@
+"""A request whose body is packed is answered as the plain one is, or refused with what to send."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable
+
+import pytest
+from tests.proxy.proxy_setup import BOAT, EACH, PATHS, asked, proxying, recorded
+
+from elytron_proxy import limits
+
+pytestmark = pytest.mark.anyio
+
+
+def bare(data: bytes) -> bytes:
+    """Return `data` deflated without zlib's header, as some clients do."""
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(data) + packer.flush()
+
+
+PACKED: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "gzip": ("gzip", gzip.compress),
+    "its old name": ("X-GZIP", gzip.compress),
+    "deflate": ("deflate", zlib.compress),
+    "bare deflate": ("deflate", bare),
+    "twice": ("deflate, gzip", lambda data: gzip.compress(zlib.compress(data))),
+    "nothing": ("identity", bytes),
+}
+
+
+@EACH
+async def test_a_packed_request_is_answered_and_kept(dialect: str) -> None:
+    answer = recorded(dialect)
+    async with proxying(*[answer] * len(PACKED)) as proxied:
+        for name, (encoding, pack) in PACKED.items():
+            plain = json.dumps(asked(dialect, f"{BOAT} ({name})")).encode()
+            response = await proxied.client.post(
+                f"{proxied.url}{PATHS[dialect]}", content=pack(plain), headers={"Content-Encoding": encoding}
+            )
+            assert response.status_code == 200, (name, response.text)
+            sent = proxied.upstream.asked[-1]
+            assert name in json.dumps(sent.body)
+            assert "content-encoding" not in {key.lower() for key in sent.headers}
+        kept = await proxied.kept()
+        assert all(f"{BOAT} ({name})" in kept for name in PACKED)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "status"),
+    [
+        ("zstd", b"{}", 415),
+        ("gzip", b"{}", 415),
+        ("gzip", gzip.compress(b"{}" * 100)[:-9], 415),
+        ("gzip", gzip.compress(b" " * (limits.REQUEST_BYTES + 1)), 413),
+        ("gzip, gzip", gzip.compress(gzip.compress(b" " * (limits.REQUEST_BYTES + 1))), 413),
+    ],
+)
+async def test_what_cannot_be_unpacked_reaches_no_model_server(encoding: str, body: bytes, status: int) -> None:
+    async with proxying() as proxied:
+        response = await proxied.client.post(
+            f"{proxied.url}{PATHS['chat']}", content=body, headers={"Content-Encoding": encoding}
+        )
+        assert response.status_code == status
+        assert proxied.upstream.asked == []
