@@ -20,6 +20,7 @@ from elytron_adapter.identity.principals import Authenticator, Development, Prin
 from elytron_core.contracts.knowledge.control import MemoryListRequest
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.conversation.transcript import Role
+from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
 from elytron_proxy import ProxyApp, ProxySettings, Upstream
 
@@ -73,7 +74,7 @@ class Proxied:
 async def proxying(
     *answers: Sent | None,
     authenticator: Authenticator | None = None,
-    store: str = "memory:",
+    store: str | Store = "memory:",
     has_keys: bool = False,
     **settings: Any,
 ) -> AsyncGenerator[Proxied]:

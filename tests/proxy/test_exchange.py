@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.models.fake_server import refusal
 from tests.models.streams import RECORDED, TEXTS
-from tests.proxy.proxy_setup import KEY, PATHS, asked, proxying, recorded
+from tests.proxy.proxy_setup import BOAT, KEY, PATHS, asked, knowing, proxying, recorded
 
 from elytron_proxy import MemoryUse
 from elytron_proxy.figures import Figure
@@ -94,3 +94,15 @@ async def test_a_repeat_of_a_named_call_is_kept_once() -> None:
             await proxied.post(PATHS["chat"], asked("chat", "Hello"), X_Client_Request_Id="one")
         assert await proxied.kept() == ["Hello", TEXT]
         assert (proxied.app.figures[Figure.COMMITTED], proxied.app.figures[Figure.DUPLICATE]) == (1, 1)
+
+
+@EACH
+async def test_an_answer_that_the_request_begins_is_kept_whole(dialect: str) -> None:
+    async with proxying(recorded(dialect)) as proxied:
+        await knowing(proxied)
+        answer = await proxied.post(PATHS[dialect], asked(dialect, BOAT, "It is called "))
+        assert (answer.headers["X-Elytron-Memory"], answer.headers["X-Elytron-Recalled"]) == ("on", "1")
+        assert "Petrel" in str(proxied.upstream.asked[0].body)
+        kept = await proxied.kept()
+        assert BOAT in kept
+        assert f"It is called {TEXT}" in kept

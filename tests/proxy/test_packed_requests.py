@@ -55,6 +55,7 @@ async def test_a_packed_request_is_answered_and_kept(dialect: str) -> None:
         ("gzip", gzip.compress(b" " * (limits.REQUEST_BYTES + 1)), 413),
         ("gzip, gzip", gzip.compress(gzip.compress(b" " * (limits.REQUEST_BYTES + 1))), 413),
     ],
+    ids=["unknown", "plain", "cut", "too large", "too large within"],
 )
 async def test_what_cannot_be_unpacked_reaches_no_model_server(encoding: str, body: bytes, status: int) -> None:
     async with proxying() as proxied:

@@ -47,6 +47,7 @@ _JSON: Final = "application/json"
 _PATH: Final = "/llm"
 """The place of the APIs in a server that shows more."""
 _LENGTH: Final = "content-length"
+_NO_KEYS: Final = Refusal(503, "store_unavailable", "the store of the access keys does not answer: try again later")
 _ENCODING: Final = "content-encoding"
 _PACKED: Final = Refusal(
     415, "unsupported_encoding", "the body is not packed as its Content-Encoding says: send gzip, deflate or none"
@@ -129,7 +130,11 @@ class ProxyApp:
         peer = scope["client"][0] if scope.get("client") else None
         told = scope.get("state", {}).get("request_id")
         request_id = told if isinstance(told, str) else self._parts.memory.new_id()
-        caller = await caller_of(self._entrance, self._settings, headers, peer=peer, request_id=request_id)
+        try:
+            async with asyncio.timeout(limits.MEMORY_WAIT_S):
+                caller = await caller_of(self._entrance, self._settings, headers, peer=peer, request_id=request_id)
+        except TimeoutError:
+            raise Refused(_NO_KEYS) from None
         body = await _body(headers, receive)
         self.figures.count(Figure.REQUEST_BYTES, len(body))
         query = scope["query_string"].decode("latin-1")
@@ -164,7 +169,8 @@ class ProxyApp:
         if retrieval is None:
             return None
         try:
-            return await retrieved(self._parts.memory, self._parts.responses, caller, asked, retrieval)
+            timed = self._parts.memory.timed(caller)
+            return await retrieved(self._parts.memory, self._parts.responses, timed, asked, retrieval)
         except MemoryDown:
             raise Refused(DOWN) from None
 

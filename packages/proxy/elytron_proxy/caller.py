@@ -31,6 +31,8 @@ class Caller:
     conversation: str | None = None
     call_id: str | None = None
     parts: Mapping[str, str] = field(default_factory=dict[str, str])
+    until: float | None = None
+    """The loop's time at which the call goes on without memory; None: no call waits for what memory does."""
 
     def scope(self, conversation: str | None = None, /) -> Scope:
         """Return where something of this call is kept or looked for."""

@@ -1,5 +1,6 @@
 """The commit of an exchange: what a whole answer leaves as evidence, and what is remembered for its next calls."""
 
+import logging
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +25,7 @@ from elytron_proxy.settings import ProxySettings
 from elytron_proxy.wire.relay import AnswerCopy
 from elytron_proxy.wire.upstream import Upstreams
 
+logger = logging.getLogger("elytron.proxy")
 _SHOWN: Final = (*COPIES_OF_BLOCKS, NAMESPACE, "blocks-shown")
 """Namespace of the audit's last blocks."""
 
@@ -59,8 +61,10 @@ class Commit:
         with self.parts.memory.committing(self.caller):
             try:
                 await self._kept(answer)
-            except (MemoryDown, ElytronError, ValidationError):
+            except (MemoryDown, ElytronError, ValidationError) as error:
                 self.parts.figures.count(Figure.LOST)
+                key = error.key if isinstance(error, MemoryDown | ElytronError) else "invalid_input"
+                logger.warning("turn not kept", extra={"request_id": self.caller.request_id, "key": key})
 
     async def _kept(self, answer: AnswerCopy) -> None:
         thread, figure = self.thread, self._figure(answer)
@@ -88,7 +92,7 @@ class Commit:
 
     def _figure(self, answer: AnswerCopy) -> Figure | None:
         """Return as what an answer counts: as committed, if it may be evidence; None if nothing is to be kept."""
-        if not self.prompt.is_single or not self.prompt.is_open:
+        if not self.prompt.is_single:
             return None
         goes_on = answer.finished is FinishReason.TOOLS
         if answer.finished is not FinishReason.STOP and not goes_on and not self.parts.settings.partial:
@@ -115,7 +119,7 @@ class Commit:
     async def _commit(self, answer: AnswerCopy) -> tuple[Thread, Figure]:
         """Store the user message and the answer as one turn, in one batch."""
         conversations, caller = self.parts.conversations, self.caller
-        said = spoken(answer.text)
+        said = spoken(self.prompt.begun + answer.text)
         context = answer.witness.ended.get("context")
         end = continued_by(json_text(context)) if context else end_of(self.thread.asked, said)
         is_new = not self.thread.is_named and not self.thread.is_open

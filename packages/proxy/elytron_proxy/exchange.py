@@ -44,6 +44,8 @@ class Exchange:
         self._parts = parts
         self._dialect = dialect
         self._caller = caller
+        self._timed = caller
+        """The caller while the model is not yet asked: memory has a deadline."""
         self._asked = asked
         self._passage = Passage(parts.upstreams, parts.figures, send)
         self._told = Told(caller.use.value if caller.use is not MemoryUse.REQUIRED else MemoryUse.ON.value)
@@ -66,7 +68,8 @@ class Exchange:
         if self._caller.use is MemoryUse.OFF:
             await self._pass(self._asked)
             return
-        await self._parts.memory.settle(self._caller)
+        self._timed = self._parts.memory.timed(self._caller)
+        await self._parts.memory.settle(self._timed)
         body = await self._continued(dict(body))
         self._prompt = self._dialect.read(body)
         if self._prompt is None:
@@ -117,10 +120,12 @@ class Exchange:
         if self._dialect.name != "responses":
             return body
         try:
-            self._continuation = await self._parts.responses.continued(self._caller, body)
+            self._continuation = await self._parts.responses.continued(self._timed, body)
         except NotContinued as error:
             raise Refused(error.refusal) from None
-        except MemoryDown:
+        except MemoryDown as error:
+            if error.is_out:
+                self._parts.memory.judge(self._caller, is_down=True)
             raise Refused(DOWN) from None
         return self._continuation.body
 
@@ -129,11 +134,14 @@ class Exchange:
         began = time.perf_counter()
         try:
             self._thread = await self._found(prompt)
-            if self._caller.use.reads and prompt.is_open:
+            if self._caller.use.reads:
                 self._block = await self._recalled(prompt, self._thread)
                 self._told.recalled = self._block.recalled
                 self._told.recall_ms = (time.perf_counter() - began) * 1000
-        except MemoryDown:
+            self._parts.memory.judge(self._caller, is_down=False)
+        except MemoryDown as error:
+            if error.is_out:
+                self._parts.memory.judge(self._caller, is_down=True)
             if self._caller.use is MemoryUse.REQUIRED:
                 raise Refused(DOWN) from None
             self._parts.figures.count(Figure.DEGRADED)
@@ -144,17 +152,17 @@ class Exchange:
     async def _found(self, prompt: Prompt) -> Thread:
         continued = self._continuation.named if self._continuation is not None else None
         named = self._caller.conversation or (continued if continued and is_name(continued) else None)
-        thread = await self._parts.conversations.find(self._caller, prompt, named=named)
+        thread = await self._parts.conversations.find(self._timed, prompt, named=named)
         # A response that is continued brings all that was said before.
         return replace(thread, is_shown=True) if named is not None and named == continued else thread
 
     async def _recalled(self, prompt: Prompt, thread: Thread) -> Block:
         """Return the block; further calls of one user turn, as tools answer, are given the first one's."""
         conversations = self._parts.conversations
-        block = await conversations.block_of(self._caller, thread) if prompt.has_tools_used else None
+        block = await conversations.block_of(self._timed, thread) if prompt.has_tools_used else None
         if block is None:
             block = await self._parts.memory.block(
-                self._caller,
+                self._timed,
                 prompt,
                 max_chars=self._parts.settings.max_chars,
                 shown=thread.conversation if thread.is_shown else None,

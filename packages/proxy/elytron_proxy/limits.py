@@ -47,13 +47,17 @@ SILENCE_S: Final = 600.0
 ATTEMPTS: Final = 2
 """Number of times that a request is sent without a byte of an answer."""
 RETRY_PAUSE_S: Final = 0.1
-RECALL_WAIT_S: Final = 2.0
-"""Time limit of memory before a request goes on without it."""
+MEMORY_WAIT_S: Final = 2.0
+"""Time limit of all that memory does before a request goes on without it."""
+FAILURES: Final = 3
+"""Calls in a row that memory did not answer in time, after which it is asked nothing for a while."""
+REST_S: Final = 10.0
+"""Length of that while; then one call asks it again."""
 COMMIT_ATTEMPTS: Final = 8
 COMMIT_PAUSE_S, COMMIT_PAUSE_MAX_S = 0.25, 8.0
 """Number of attempts to commit an answer while memory is only busy, and the pauses between."""
-SETTLE_WAIT_S: Final = 2.0
-"""Time for which a request waits for a running commit of its space."""
+SETTLE_WAIT_S: Final = 1.0
+"""Time for which a request waits for a running commit of its space, of the time that memory has."""
 UPSTREAMS: Final = 16
 KEEPALIVE_CONNECTIONS: Final = 128
 KEEPALIVE_S: Final = 4.0

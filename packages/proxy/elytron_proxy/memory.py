@@ -3,9 +3,10 @@
 import asyncio
 import hashlib
 import random
+import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from pydantic import JsonValue
@@ -25,7 +26,7 @@ from elytron_core.contracts.conversation.projection import (
 from elytron_core.contracts.knowledge.control import MemoryGetRequest
 from elytron_core.contracts.knowledge.recall import RecallFilters, RecallHit
 from elytron_core.contracts.tools import AgentToolRegistryUpsertReport, AgentToolRegistryUpsertRequest
-from elytron_core.errors import ElytronError, InvalidInput
+from elytron_core.errors import ElytronError, InvalidInput, StoreBusy, StoreUnavailable, Unreachable
 from elytron_core.model import Request, Value
 from elytron_core.planes.knowledge.records import Record
 from elytron_core.planes.space import SpaceRecord
@@ -54,6 +55,11 @@ _NO_MEMORIES: Final = {SectionName.SUBJECT, SectionName.AGENT_SKILLS, SectionNam
 """Sections of a block whose entries are no memories: the host's own skills, tools and speakers."""
 
 
+TIMEOUT: Final = "timeout"
+_OUT: Final = frozenset({TIMEOUT, Unreachable.key, StoreUnavailable.key, StoreBusy.key})
+"""Errors of a store that does not answer any call."""
+
+
 class MemoryDown(Exception):
     """Memory did not do what was asked. `key` is the error's own; `is_busy` if it may do so a little later."""
 
@@ -61,6 +67,11 @@ class MemoryDown(Exception):
         super().__init__(f"memory refused: {key}")
         self.key = key
         self.is_busy = is_busy
+
+    @property
+    def is_out(self) -> bool:
+        """Return whether the store did not answer."""
+        return self.key in _OUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +86,66 @@ class Block:
     cites: tuple[str, ...] = ()
 
 
-class Memory:
-    """Calls operations as the caller may, and remembers which spaces commit just now."""
+@dataclass(slots=True)
+class _Health:
+    """The calls in a row that the memory of a space failed, and until when it is asked nothing."""
 
-    def __init__(self, entrance: Entrance, /, *, pause: Pause = asyncio.sleep) -> None:
+    failures: int = 0
+    rests_until: float = 0.0
+
+
+class Memory:
+    """Calls operations as the caller may, and remembers which spaces commit just now.
+
+    All that a call waits for is done before its deadline or not at all: every read and write here goes by `_timed`.
+    """
+
+    def __init__(
+        self, entrance: Entrance, /, *, pause: Pause = asyncio.sleep, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._entrance = entrance
         self._pause = pause
+        self._clock = clock
+        self._health: LruCache[str, _Health] = LruCache(limits.BLOCKS)
         self._pending: dict[str, set[asyncio.Future[None]]] = {}
         self._registries: LruCache[tuple[str, str], AgentToolRegistryRef] = LruCache(limits.REGISTRIES)
+
+    def timed(self, caller: Caller, /) -> Caller:
+        """Return the caller of a call that begins now and waits for memory: it has a deadline.
+
+        After failures the memory of a space rests, and the deadline is over; then one call asks it again.
+        """
+        now, health = self._clock(), self._health.get(caller.space)
+        wait_s = limits.MEMORY_WAIT_S
+        if health is not None and health.failures >= limits.FAILURES:
+            if now < health.rests_until:
+                wait_s = 0.0
+            else:
+                health.rests_until = now + limits.REST_S
+        return replace(caller, until=asyncio.get_running_loop().time() + wait_s)
+
+    def judge(self, caller: Caller, /, *, is_down: bool) -> None:
+        """Remember whether memory did in time what a call asked of it."""
+        if not is_down:
+            self._health.pop(caller.space, None)
+            return
+        health = self._health.get(caller.space) or _Health()
+        if health.failures < limits.FAILURES:
+            health.failures += 1
+            health.rests_until = self._clock() + limits.REST_S
+        self._health[caller.space] = health
+
+    async def _timed(self, caller: Caller, work: Callable[[], Awaitable[ResultT]], /) -> ResultT:
+        """Return what `work` returns, before the caller's deadline. Raises MemoryDown."""
+        if caller.until is None:
+            return await work()
+        if caller.until <= asyncio.get_running_loop().time():
+            raise MemoryDown(TIMEOUT)
+        try:
+            async with asyncio.timeout_at(caller.until):
+                return await work()
+        except TimeoutError:
+            raise MemoryDown(TIMEOUT) from None
 
     def new_id(self) -> str:
         """Return a fresh id."""
@@ -90,12 +153,15 @@ class Memory:
 
     async def call(self, caller: Caller, request: Request, report: type[ReportT], /) -> ReportT:
         """Return what the operation that takes `request` reports. Raises MemoryDown."""
-        answer = await self._entrance.call(
-            caller.principal,
-            transport=Transport.HTTP,
-            operation=by_request(request).name,
-            request_id=caller.request_id,
-            payload=request,
+        answer = await self._timed(
+            caller,
+            lambda: self._entrance.call(
+                caller.principal,
+                transport=Transport.HTTP,
+                operation=by_request(request).name,
+                request_id=caller.request_id,
+                payload=request,
+            ),
         )
         match answer:
             case Accepted(report=found) | Duplicated(report=found) | Queued(report=found):
@@ -139,10 +205,7 @@ class Memory:
                 filters=_without(shown) if shown is not None else RecallFilters(),
                 tool_registry_refs=(registry,) if registry is not None else (),
             )
-            async with asyncio.timeout(limits.RECALL_WAIT_S):
-                report = await self.call(caller, asked, MemoryProjectionReport)
-        except TimeoutError:
-            raise MemoryDown("timeout") from None
+            report = await self.call(caller, asked, MemoryProjectionReport)
         except InvalidInput as error:
             raise MemoryDown(error.key) from None
         if not report.selected_ids:
@@ -169,8 +232,9 @@ class Memory:
 
         Raises MemoryDown.
         """
+        spaces = self._entrance.dispatcher.runtime.context.spaces
         try:
-            return await self._entrance.dispatcher.runtime.context.spaces.find(caller.space)
+            return await self._timed(caller, lambda: spaces.find(caller.space))
         except ElytronError as error:
             raise MemoryDown(error.key) from None
 
@@ -235,12 +299,15 @@ class Memory:
         while True:
             attempts -= 1
             try:
-                async with self._entrance.shedding.place(caller.principal):
-                    return await work()
+                return await self._timed(caller, lambda: self._placed(caller, work))
             except ElytronError as error:
                 if not attempts or not error.retryable:
                     raise MemoryDown(error.key, is_busy=error.retryable) from None
             await self._wait(limits.COMMIT_ATTEMPTS - 1 - attempts)
+
+    async def _placed(self, caller: Caller, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        async with self._entrance.shedding.place(caller.principal):
+            return await work()
 
     async def register(self, caller: Caller, prompt: Prompt, /) -> None:
         """Register the tools of a request as a host's, once. Raises MemoryDown."""
@@ -277,9 +344,12 @@ class Memory:
                 self._pending.pop(caller.space, None)
 
     async def settle(self, caller: Caller, /) -> None:
-        """Wait until what the space commits just now is committed, but not for long."""
-        if pending := self._pending.get(caller.space):
-            await asyncio.wait(set(pending), timeout=limits.SETTLE_WAIT_S)
+        """Wait until what the space commits just now is committed, but not for long; not at all while it rests."""
+        wait_s = limits.SETTLE_WAIT_S
+        if caller.until is not None:
+            wait_s = min(wait_s, caller.until - asyncio.get_running_loop().time())
+        if wait_s > 0 and (pending := self._pending.get(caller.space)):
+            await asyncio.wait(set(pending), timeout=wait_s)
 
     async def idle(self) -> None:
         """Wait until nothing is committed."""

@@ -38,7 +38,7 @@ def watching(entrance: Entrance, metrics: Metrics, /, *, told_to: Access) -> tup
 
     async def ready(request: Request) -> Response:
         problem = await entrance.dispatcher.unready(request_id_of(request.scope))
-        return JSONResponse({"status": "ready"}) if problem is None else refused(problem)
+        return JSONResponse({"status": "ready", **metrics.losses()}) if problem is None else refused(problem)
 
     async def figures(_request: Request) -> Response:
         return await metrics.shown()

@@ -57,14 +57,21 @@ class Metrics:
             }.items()
         }
         ProcessCollector(registry=self._registry)
+        self._brought: list[Figures] = []
         for brought in figures:
             self.bring(brought)
         self._counters: dict[tuple[str, str, int], Counter] = {}
         self._times: dict[str, Histogram] = {}
         self._running = 0
 
+    def losses(self) -> dict[str, int]:
+        """Return, by name, what other packages count as lost."""
+        found = (figure for brought in self._brought for figure in brought())
+        return {figure.name: int(figure.value) for figure in found if figure.name.endswith("_lost_total")}
+
     def bring(self, figures: Figures, /) -> None:
         """Show `figures` beside the others."""
+        self._brought.append(figures)
         self._registry.register(_Brought(figures))
 
     def began(self) -> None:

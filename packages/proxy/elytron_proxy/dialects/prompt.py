@@ -44,14 +44,14 @@ class Said:
 class Prompt:
     """Prompt of a request. `at` is the place of the last user message in the list of messages; -1: it is a text.
 
-    `is_open`: that message still waits for its answer; `has_tools_used`: tools already took part
-    in it; `is_single`: one answer is asked for.
+    `begun`: the beginning of its answer, which the client gives the model to go on with; `has_tools_used`: tools
+    already took part in it; `is_single`: one answer is asked for.
     """
 
     said: str
     earlier: tuple[Said, ...] = ()
     at: int = -1
-    is_open: bool = True
+    begun: str = ""
     has_tools_used: bool = False
     uses: tuple[ToolUse, ...] = ()
     tools: tuple[OfferedTool, ...] = ()
@@ -111,7 +111,7 @@ def prompt_of(
         said=last.text,
         earlier=tuple(earlier),
         at=last.at,
-        is_open=not "".join(answer).strip(),
+        begun="".join(answer),
         has_tools_used=has_tools_used,
         uses=tuple(uses),
         tools=tools,

@@ -1,0 +1,161 @@
+"""A store that does not answer holds no call up: all of memory has one deadline, and rests after failures."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.proxy.proxy_setup import BOAT, EACH, PATHS, asked, knowing, messages_of, proxying, recorded
+from tests.proxy.test_tool_loops import tool_loop
+
+import elytron
+from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.entry import Entrance
+from elytron_adapter.identity.principals import DEVELOPER, Development
+from elytron_core.errors import StoreUnavailable
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Batch, Committed
+from elytron_proxy import MemoryUse, limits
+from elytron_proxy.caller import Caller
+from elytron_proxy.figures import Figure
+from elytron_proxy.memory import Memory, MemoryDown
+from elytron_store.memory import MemoryStore
+from elytron_store.wrappers.wrapper import PassingStore
+
+pytestmark = pytest.mark.anyio
+ADA = Caller(principal=DEVELOPER, space=SpaceId("ada"), request_id="r", use=MemoryUse.ON)
+GUARD_S = 20
+"""A call that waits for the store never ends; with a deadline it does at once."""
+
+
+class Stalling(PassingStore):
+    """Answers nothing while it is stalled, whatever it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryStore())
+        self.runs = asyncio.Event()
+        self.runs.set()
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name not in {"get", "scan", "journal", "spaces", "commit"}:
+            return found
+
+        async def wait(*args: Any, **kwargs: Any) -> Any:
+            await self.runs.wait()
+            return await found(*args, **kwargs)
+
+        return wait
+
+
+class Refusing(PassingStore):
+    """Takes no commit while it is full."""
+
+    is_full = False
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        if self.is_full:
+            raise StoreUnavailable("the device is away")
+        return await super().commit(batch)
+
+
+def shapes(dialect: str) -> dict[str, dict[str, Any]]:
+    """Return requests that ask memory for different things."""
+    looped = asked(dialect, BOAT)
+    messages_of(dialect, looped).extend(tool_loop(dialect))
+    found = {
+        "a first message": asked(dialect, "One"),
+        "with history": asked(dialect, BOAT, "It is the Petrel.", "And hers?"),
+        "a loop of tools": looped,
+        "an answer begun": asked(dialect, BOAT, "It is"),
+    }
+    if dialect == "responses":
+        found["continued"] = asked(dialect, "Two", previous_response_id="r1")
+    return found
+
+
+@EACH
+async def test_each_call_goes_on_without_a_memory_that_does_not_answer(
+    dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Stalling()
+    made = shapes(dialect)
+    async with proxying(*[recorded(dialect)] * 20, store=store) as proxied:
+        await knowing(proxied)
+        assert (await proxied.post(PATHS[dialect], asked(dialect, BOAT))).status_code == 200
+        await proxied.app.idle()
+        monkeypatch.setattr(limits, "MEMORY_WAIT_S", 0.05)
+        store.runs.clear()
+        try:
+            for name, body in made.items():
+                async with asyncio.timeout(GUARD_S):
+                    answer = await proxied.post(PATHS[dialect], body)
+                if name == "continued":
+                    assert answer.status_code == 503
+                else:
+                    assert answer.status_code == 200, name
+                    assert answer.headers["X-Elytron-Memory"] != "on", name
+            async with asyncio.timeout(GUARD_S):
+                required = await proxied.post(PATHS[dialect], made["with history"], X_Elytron_Memory="required")
+            assert required.status_code == 503
+        finally:
+            store.runs.set()
+        await proxied.app.idle()
+
+
+async def test_a_stored_response_and_a_key_are_waited_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Stalling()
+    async with proxying(store=store, has_keys=True) as proxied:
+        monkeypatch.setattr(limits, "MEMORY_WAIT_S", 0.05)
+        store.runs.clear()
+        try:
+            async with asyncio.timeout(GUARD_S):
+                key = {"Authorization": "Bearer ely_user_0123456789abcdef_x"}
+                answer = await proxied.client.get(f"{proxied.url}/v1/responses/r1", headers=key)
+            assert answer.status_code in {401, 503}
+        finally:
+            store.runs.set()
+
+
+async def spent(memory: Memory, caller: Caller) -> float:
+    """Return how much time a call that begins now would give memory."""
+    until = memory.timed(caller).until
+    assert until is not None
+    return until - asyncio.get_running_loop().time()
+
+
+async def test_memory_rests_after_failures_and_one_call_asks_it_again() -> None:
+    now = 0.0
+
+    def clock() -> float:
+        return now
+
+    bob = Caller(principal=DEVELOPER, space=SpaceId("bob"), request_id="r", use=MemoryUse.ON)
+    async with elytron.open("memory:", space=None) as runtime:
+        memory = Memory(Entrance(Dispatcher(runtime), authenticator=Development()), clock=clock)
+        for _ in range(limits.FAILURES):
+            assert await spent(memory, ADA) > 0
+            memory.judge(ADA, is_down=True)
+        assert await spent(memory, ADA) <= 0
+        assert await spent(memory, bob) > 0
+        with pytest.raises(MemoryDown, match="timeout"):
+            await memory.secret_of(memory.timed(ADA))
+        now += limits.REST_S
+        assert await spent(memory, ADA) > 0
+        assert await spent(memory, ADA) <= 0, "the others wait for what the first one finds"
+        memory.judge(ADA, is_down=False)
+        assert await spent(memory, ADA) > 0
+
+
+async def test_a_turn_that_was_lost_is_logged_without_its_words(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "COMMIT_ATTEMPTS", 1)
+    store = Refusing(MemoryStore())
+    async with proxying(recorded("chat"), store=store) as proxied:
+        store.is_full = True
+        await proxied.post(PATHS["chat"], asked("chat", "My boat is called Petrel."))
+        await proxied.app.idle()
+        assert proxied.app.figures[Figure.LOST] == 1
+    (record,) = [each for each in caplog.records if each.name == "elytron.proxy"]
+    assert record.levelname == "WARNING"
+    assert "Petrel" not in str(vars(record))
