@@ -29,6 +29,44 @@ def store(request: pytest.FixtureRequest, elytron: CommandLine) -> str:
     return url
 
 
+class TestRestore:
+    def test_a_backup_comes_back_as_the_store_and_overwrites_none(self, elytron: CommandLine, store: str) -> None:
+        before = states(elytron, "--store", store)
+        elytron("--store", store, "backup", "kept")
+        source = "kept" if store == "m/" else str((elytron.folder / "kept").rename(elytron.folder / "kept.db"))
+        target = "new/place/" if store == "m/" else "new/place.db"
+        report = elytron.json("--store", target, "restore", source)
+        assert report["spaces"] == 3
+        assert states(elytron, "--store", target) == before
+        assert "is there already" in elytron.error("--store", target, "restore", source, expect=2)["reason"]
+
+    def test_an_archive_comes_back_into_a_new_store_and_not_over_a_space(self, elytron: CommandLine) -> None:
+        elytron("add", "The ferry leaves at six.")
+        exported = elytron.json("export", "a.ely")
+        restored = elytron.json("--store", "other.db", "restore", "a.ely")
+        assert restored["state_fingerprint"] == exported["state_fingerprint"]
+        assert elytron.error("--store", "other.db", "restore", "a.ely", expect=4)["key"] == "space_in_use"
+
+    def test_what_is_no_backup_brings_nothing_back(self, elytron: CommandLine) -> None:
+        for name, content in (("a.db", b"no store"), ("b.db", b"")):
+            elytron.error("--store", "new.db", "restore", elytron.write(name, content), expect=12)
+            assert not (elytron.folder / "new.db").exists()
+        elytron.error("--store", "new.db", "restore", "nowhere.db", expect=3)
+        assert not (elytron.folder / "new.db").exists()
+
+
+class TestPublicArchive:
+    def test_one_with_nothing_in_it_is_refused_and_names_the_way_out(self, elytron: CommandLine) -> None:
+        elytron("add", "The ferry leaves at six.")
+        told = elytron.error("export", "a.ely", "--public", expect=2)
+        assert "export without --public" in told["reason"]
+        assert not (elytron.folder / "a.ely").exists()
+        elytron("facts", "add", "home", "Lisbon")
+        elytron("export", "a.ely", "--public")
+        told = elytron.error("--store", "other.db", "import", "a.ely", expect=2)
+        assert "--mode bootstrap" in told["reason"]
+
+
 class TestBackup:
     def test_what_no_file_can_be_called_is_refused(self, elytron: CommandLine) -> None:
         elytron("add", "tea")

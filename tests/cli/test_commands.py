@@ -296,7 +296,7 @@ def damage(file: Path, old: bytes, new: bytes) -> None:
 class TestMoving:
     def test_an_archive_goes_out_and_comes_back_the_same(self, elytron: CommandLine) -> None:
         elytron("import", elytron.write("t.jsonl", b'{"role": "user", "content": "tea", "timestamp": 1}'))
-        exported = elytron.json("export", "a.zip", "--private")
+        exported = elytron.json("export", "a.zip")
         imported = elytron.json("--store", "other.db", "import", "a.zip")
         assert imported["state_fingerprint"] == exported["state_fingerprint"]
         assert elytron.json("import", "a.zip", "--mode", "bootstrap")["changed"] is False
@@ -304,7 +304,7 @@ class TestMoving:
 
     def test_people_see_what_moved(self, elytron: CommandLine) -> None:
         added(elytron, "tea")
-        assert "turns" in elytron("export", "a.zip", "--private", "--no-json").stdout
+        assert "turns" in elytron("export", "a.zip", "--no-json").stdout
         assert "imported" in elytron("--store", "other.db", "import", "a.zip", "--no-json").stdout
         shown = elytron("import", "a.zip", "--mode", "bootstrap", "--dry-run", "--no-json").stdout
         assert "would import" in shown

@@ -20,9 +20,9 @@ def test_at_a_terminal_an_erasure_is_asked_about_and_a_no_does_nothing(
     elytron("get", memory, expect=3 if is_gone else 0)
 
 
-@pytest.mark.parametrize("options", [(), ("--private",)])
+@pytest.mark.parametrize("options", [(), ("--public",)])
 def test_an_existing_file_is_replaced_only_with_force(elytron: CommandLine, options: tuple[str, ...]) -> None:
-    added(elytron, "tea")
+    elytron("facts", "add", "drink", "tea")
     note = elytron.write("note.txt", b"precious")
     assert "is there already" in elytron.error("export", note, *options, expect=2)["reason"]
     assert Path(note).read_bytes() == b"precious"

@@ -120,7 +120,7 @@ class TestPublicExport:
     def test_no_word_of_a_conversation_is_in_it(self, elytron: CommandLine, tmp_path: Path) -> None:
         committed(tmp_path)
         file = tmp_path / "public.elytron"
-        report = elytron.json("export", str(file))
+        report = elytron.json("export", str(file), "--public")
         assert report["redacted"]["turns"] == 2
         assert b"I like tea" not in zipfile.ZipFile(file).read("documents.jsonl")
-        assert "left out" in elytron("export", str(file), "--force", "--no-json").stdout
+        assert "left out" in elytron("export", str(file), "--public", "--force", "--no-json").stdout

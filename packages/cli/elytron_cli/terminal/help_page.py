@@ -59,6 +59,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Take along": {
         "export": ("admin.archive:export", "Write the space to an archive file."),
+        "restore": ("admin.archive:restore", "Bring a backup back as the store, or an archive into a space."),
         "backup": ("admin.backup:backup", "Copy the whole store to a file, while it is in use."),
         "migrate": ("admin.backup:migrate", "Copy every space into another store."),
     },

@@ -43,7 +43,10 @@ async def full_restore(
         raise SpaceInUse(space=scope.space, problem=_HOLDS)
     survey = await asyncio.to_thread(surveyed, reader)
     if survey.record is None:
-        raise InvalidInput(field="mode", problem="must be bootstrap: this archive holds the public part of a space")
+        raise InvalidInput(
+            field="mode",
+            problem="must be bootstrap (import --mode bootstrap): this archive holds the public part of a space",
+        )
     left_out = () if with_agents else survey.own
     kept = {name: count for name, count in survey.counts.items() if name != RUNTIME_RECORDS or not left_out}
     report = MemoryImportReport(

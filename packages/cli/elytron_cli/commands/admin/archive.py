@@ -3,15 +3,17 @@
 import hashlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from elytron.flows.transcript_import import PLACE_DIGITS, TranscriptImportReport, import_transcript
 from elytron.importers import bundle
+from elytron_cli.commands.admin.backup import report_copy
 from elytron_cli.input.files import STANDARD_INPUT, as_file, require_free
-from elytron_cli.input.options import OneOf, choosing, command, common, disclosing, dry, overwriting
-from elytron_cli.runner import answer, run, scope_of, storing
+from elytron_cli.input.options import OneOf, choosing, command, common, dry, overwriting
+from elytron_cli.runner import answer, run, scope_of, settings, storing
 from elytron_cli.session import Session
 from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.output import Output
@@ -23,10 +25,18 @@ from elytron_core.contracts.admin.archive import (
     MemorySpaceExportReport,
     MemorySpaceExportRequest,
 )
+from elytron_core.errors import InvalidInput
 from elytron_core.planes.conversation.transcript import Role
+from elytron_store import WhenMissing, parse_url
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+_WHOLE: Final = ImportMode.FULL_RESTORE
+_WITH_AGENTS: Final = click.option(
+    "--with-agents", is_flag=True, help="Of an archive of your own: also the journals that agents act on."
+)
 
 
 @command("import")
@@ -39,10 +49,17 @@ if TYPE_CHECKING:
     type=OneOf((Role.SYSTEM, Role.TOOL)),
     help="Also what a system or a tool said; may be repeated.",
 )
+@_WITH_AGENTS
 @dry("Only read and judge the file.")
 @common
 def import_file(
-    *, file: Path, conversation: str | None, mode: ImportMode, include: tuple[Role, ...], dry_run: bool
+    *,
+    file: Path,
+    conversation: str | None,
+    mode: ImportMode,
+    include: tuple[Role, ...],
+    with_agents: bool,
+    dry_run: bool,
 ) -> int | None:
     """Read FILE into the space: a transcript, notes, an export, a folder or ZIP file of these, or an archive.
 
@@ -53,7 +70,9 @@ def import_file(
     """
     with as_file(file) as read:
         if _is_archive(read):
-            request = MemoryImportRequest(path=os.fspath(read), mode=mode, dry_run=dry_run)
+            request = MemoryImportRequest(
+                path=os.fspath(read), mode=mode, with_agents=with_agents and mode is _WHOLE, dry_run=dry_run
+            )
             return answer(request, _imported, when_missing=storing(dry_run=dry_run))
         scope = scope_of(conversation or (_of_stream(read) if file == STANDARD_INPUT else None))
 
@@ -69,17 +88,53 @@ def import_file(
 
 @command("export")
 @click.argument("file", type=click.Path(path_type=Path))
-@disclosing
+@click.option("--public", is_flag=True, help="Only what may leave your hands: no transcript, no private fact.")
 @overwriting
 @common
-def export(*, file: Path, include_private: bool, force: bool) -> int | None:
-    """Write to the archive FILE what may leave your hands: no transcript, no private fact. With --private, everything.
+def export(*, file: Path, public: bool, force: bool) -> int | None:
+    """Write the whole space to the archive FILE, which `elytron restore` brings back.
 
-    A full restore needs everything. An existing file is refused; with --force it is replaced as a whole.
+    With --public it holds only what may leave your hands, and can be added to a space (`import --mode bootstrap`). An
+    existing file is refused; with --force it is replaced as a whole.
     """
     require_free(file, force=force)
-    request = MemorySpaceExportRequest(path=os.fspath(file), include_private=include_private, overwrite=force)
-    return answer(request, _exported)
+
+    async def work(session: Session, out: Output) -> None:
+        if public:
+            await _require_something(session)
+        request = MemorySpaceExportRequest(path=os.fspath(file), include_private=not public, overwrite=force)
+        out.report(await session.call(request, MemorySpaceExportReport), _exported)
+
+    return run(work)
+
+
+async def _require_something(session: Session) -> None:
+    """Raise InvalidInput where a public archive would hold nothing, before it replaces a file."""
+    with TemporaryDirectory(prefix="elytron-export-") as folder:
+        request = MemorySpaceExportRequest(path=os.fspath(Path(folder) / "public.ely"))
+        report = await session.call(request, MemorySpaceExportReport)
+    if not report.documents:
+        problem = "leaves nothing to write: no fact or skill here may leave your hands; export without --public"
+        raise InvalidInput(field="--public", problem=problem)
+
+
+@command("restore")
+@click.argument("file", type=click.Path(path_type=Path))
+@common
+def restore(*, file: Path) -> int | None:
+    """Bring back FILE: a backup as the store, which must not be there yet; or an archive into an empty space.
+
+    What `elytron backup` and `elytron export` wrote is checked first, and comes back exactly.
+    """
+    if _is_archive(file):
+        request = MemoryImportRequest(path=os.fspath(file), mode=_WHOLE, with_agents=True)
+        return answer(request, _imported, when_missing=WhenMissing.MAKE)
+    target = parse_url(settings().store.value).path
+    if target is None:
+        raise InvalidInput(field="--store", problem="is no file or folder here, as which a backup could come back")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    report_copy(os.fspath(file), target)
+    return None
 
 
 def _is_archive(file: Path) -> bool:
@@ -103,7 +158,7 @@ def _exported(console: "Console", report: MemorySpaceExportReport) -> None:
     rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), ("entries", str(report.entries))]
     counts = [(name, str(count)) for name, count in report.documents.items()]
     left = ", ".join(f"{count} {name}" for name, count in report.redacted.items())
-    left_out = [("left out", f"{left}: --private writes them too")] if left else []
+    left_out = [("left out", f"{left}: without --public they are written too")] if left else []
     tables_common.pairs(console, [*rows, *counts, *left_out])
 
 

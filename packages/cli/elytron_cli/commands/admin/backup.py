@@ -50,7 +50,12 @@ def backup(*, file: Path) -> None:
     Nothing may be at FILE. The copy is on the device and was read through when this ends; a sealed store stays sealed.
     It is a store like any other: --store FILE opens it.
     """
-    found = asyncio.run(back_up(settings().store.value, file, clock=SystemClock()))
+    report_copy(settings().store.value, file)
+
+
+def report_copy(source: str, target: Path, /) -> None:
+    """Copy the store at `source` to `target`, and say what came of it. Raises as `back_up`."""
+    found = asyncio.run(back_up(source, target, clock=SystemClock()))
     report = BackupReport(
         path=os.fspath(found.path),
         engine=found.engine,
