@@ -31,7 +31,7 @@ async def main(folder: Path) -> None:
             at = as_datetime(hit.at) if hit.at is not None else "some day"
             print(f"{question} -> {hit.speaker}, {at:%d %b %Y}: {hit.text}")
 
-        ledger = await memory.replay("family")
+        ledger = await memory.replay(hit.conversation)
         print("in its order:", [message.speaker for turn in ledger.turns for message in turn.messages])
 
 

@@ -21,3 +21,16 @@ def test_an_example_runs_and_leaves_nothing_behind(
 
 def test_examples_are_numbered_one_after_the_other() -> None:
     assert sorted(name[:2] for name in EXAMPLES) == [f"{number:02}" for number in range(1, len(EXAMPLES) + 1)]
+
+
+@pytest.mark.parametrize(
+    ("number", "last"),
+    [("01", "and when nothing is known: doubtful"), ("09", "in its order: ['Ada', 'Noor', 'Ada']")],
+)
+def test_an_example_prints_what_it_says(
+    number: str, last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (path,) = (path for name, path in EXAMPLES.items() if name.startswith(number))
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out.splitlines()[-1] == last

@@ -21,7 +21,13 @@ from elytron_core.contracts.knowledge.control import (
     MemoryListReport,
     MemoryListRequest,
 )
-from elytron_core.contracts.knowledge.recall import MemoryRecallReport, RecallFilters, RecallHit, RecallOutcome
+from elytron_core.contracts.knowledge.recall import (
+    MemoryRecallReport,
+    RecallConfidence,
+    RecallFilters,
+    RecallHit,
+    RecallOutcome,
+)
 from elytron_core.model import Request, Value
 from elytron_core.scope import Name, Scope
 from elytron_mcp_shell.limits import LINE_CHARS, LISTED_RECENT, SPEAKERS_NAMED
@@ -101,6 +107,7 @@ def line_tools() -> tuple[LineTool, ...]:
 
 
 _NOTHING = "Nothing relevant is stored."
+_DOUBT = "Doubtful: these are the nearest memories, and probably none of them answers."
 
 
 def _ask_add(asked: Add, own: Scope | None) -> Value:
@@ -136,7 +143,11 @@ def _tell_write(report: MemoryWriteReport) -> str:
 def _tell_search(report: MemoryRecallReport) -> str:
     if report.outcome is RecallOutcome.EMPTY_SPACE:
         return "Nothing was stored here yet."
-    return _lines(report.hits) or _NOTHING
+    if not report.hits:
+        return _NOTHING
+    # A model takes lines for answers: it is told where they probably are none.
+    doubt = f"{_DOUBT}\n" if report.confidence is RecallConfidence.DOUBTFUL else ""
+    return f"{doubt}{_lines(report.hits)}"
 
 
 def _tell_list(report: MemoryListReport) -> str:
