@@ -1,8 +1,18 @@
 """What a person reads: the tables of commands whose reports other tests read as JSON."""
 
+import io
+
 import pytest
+from rich.console import Console
 from tests.cli.conftest import CommandLine
 from tests.cli.test_facts import stated
+
+from elytron.flows.backlog import BacklogReport, MaintenanceBacklog
+from elytron_cli.tables.facts import changed, forgotten, learned
+from elytron_cli.tables.jobs import worked_off
+from elytron_core.contracts.knowledge.control import ControlOutcome
+from elytron_core.contracts.knowledge.facts import FactAction, FactChangeReport, FactForgetReport, LearningReport
+from elytron_core.planes.knowledge.learning_rules import Learning
 
 
 def read(elytron: CommandLine, *arguments: str) -> str:
@@ -70,3 +80,47 @@ def test_a_profile_says_what_is_known_left_out_and_withheld(elytron: CommandLine
 def test_what_has_nothing_to_do_says_so(elytron: CommandLine, arguments: tuple[str, ...]) -> None:
     elytron("add", "I live in Lisbon.")
     assert any(words in read(elytron, *arguments) for words in ("nothing to compact", "no jobs", "0 jobs taken"))
+
+
+def test_a_backlog_says_what_waits_what_was_done_and_why_it_stopped() -> None:
+    file = io.StringIO()
+    console = Console(file=file, width=200)
+    waiting = MaintenanceBacklog(space="ada", turns=3, calls=2, tokens=900)
+    for report in (
+        BacklogReport(space="ada", backlog=waiting, dry_run=True),
+        BacklogReport(space="ada", backlog=waiting, turns=2, conversations=1, decisions={"stored": 1}),
+        BacklogReport(space="ada", backlog=MaintenanceBacklog(space="ada"), stopped="budget", left=1),
+    ):
+        worked_off(console, report)
+    shown = file.getvalue()
+    assert "asked 2 times at most" in shown
+    assert "nothing was done, this was a dry run" in shown
+    assert "2 turns of 1 conversations looked at: 1 stored" in shown
+    assert "stopped: budget; 1 turns are left" in shown
+
+
+def test_what_was_refused_or_left_to_a_job_is_said() -> None:
+    file = io.StringIO()
+    console = Console(file=file, width=200)
+    change = FactChangeReport(
+        space="ada",
+        id="f",
+        action=FactAction.DELETE,
+        outcome=ControlOutcome.UNCHANGED,
+        reason="it has ended",
+        remaining=("g",),
+        changed=False,
+        dry_run=True,
+    )
+    changed(console, change)
+    forgotten(console, FactForgetReport(space="ada", items=(), has_more=True, changed=False))
+    learned(console, LearningReport(space="ada", learning=Learning(), changed=False))
+    shown = file.getvalue()
+    for words in (
+        "would be unchanged",
+        "it has ended",
+        "for another time: g",
+        "more facts match",
+        "nothing was changed",
+    ):
+        assert words in shown

@@ -225,7 +225,7 @@ def serve(
                     stack.enter_context(address_kept(found.store.value, told.address))
                     _ready(out, _report(told, found.store.value, more.protocols), serving)
 
-                figures = (lambda: _store_figures(found.store.value),)
+                figures = (lambda: store_figures(found.store.value),)
                 await served(
                     session.runtime, serving, started=started, further=more.further, known=more.known, figures=figures
                 )
@@ -256,7 +256,7 @@ class StoreFigure(NamedTuple):
     buckets: tuple[tuple[str, float], ...] = ()
 
 
-def _store_figures(url: str) -> Iterator[StoreFigure]:
+def store_figures(url: str) -> Iterator[StoreFigure]:
     """Yield the bytes of the store's files and when `elytron backup` last copied it; nothing of a store elsewhere."""
     path = parse_url(url).path
     if path is None:

@@ -1,0 +1,70 @@
+"""What a person sees of a run, and where a server and its store are found."""
+
+from pathlib import Path
+
+import pytest
+
+from elytron_agent.runs.events import (
+    AnswerDropped,
+    Compacted,
+    RunEnded,
+    RunStarted,
+    StopReason,
+    TextSaid,
+    ThreadAwaited,
+)
+from elytron_cli.chat.screen import Screen
+from elytron_cli.commands.servers.serve import StoreFigure, store_figures
+from elytron_cli.input.server_address import address_kept, address_kept_for
+
+
+def test_each_event_of_a_run_is_said_in_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(is_json=False)
+    for event in (
+        ThreadAwaited(thread="t", wait_s=25),
+        RunStarted(run="r", thread="t"),
+        RunStarted(run="r", thread="t", is_resumed=True, input="What was it?"),
+        TextSaid(text="It is"),
+        AnswerDropped(step=1, reason="cut"),
+        Compacted(summary=1, turns=4, tokens_before=9, tokens_after=3),
+        RunEnded(run="r", reason=StopReason.FAILED),
+        RunEnded(run="r", reason=StopReason.FAILED, problem="no\nmodel"),
+        RunEnded(run="r", reason=StopReason.ANSWERED),
+    ):
+        screen.show(event)
+    shown = capsys.readouterr().out
+    for words in ("25 s at most", "broken off: What was it?", "It is\n", "the answer broke off", "4 earlier turns"):
+        assert words in shown
+    assert "the model did not answer" in shown
+    assert "no\nmodel" not in shown
+
+
+@pytest.mark.parametrize("store", ["m.db", "m/"])
+def test_the_address_of_a_server_is_beside_its_store_while_it_runs(store: str, tmp_path: Path) -> None:
+    url = str(tmp_path / store) + ("/" if store.endswith("/") else "")
+    assert address_kept_for(url) is None
+    with address_kept(url, "http://127.0.0.1:1"):
+        assert address_kept_for(url) == "http://127.0.0.1:1"
+        with address_kept(url, "http://127.0.0.1:2"):
+            assert address_kept_for(url) == "http://127.0.0.1:2"
+        assert address_kept_for(url) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_elsewhere_or_in_no_writable_place_has_no_such_file(tmp_path: Path) -> None:
+    for url in ("memory:", str(tmp_path / "nowhere" / "m.db")):
+        with address_kept(url, "http://127.0.0.1:1"):
+            assert address_kept_for(url) is None
+
+
+def test_the_figures_of_a_store_are_its_bytes_and_its_latest_backup(tmp_path: Path) -> None:
+    assert list(store_figures("memory:")) == []
+    store = tmp_path / "m.db"
+    store.write_bytes(b"x" * 10)
+    (tmp_path / "m.db-wal").write_bytes(b"x" * 5)
+    (size,) = store_figures(str(store))
+    assert size == StoreFigure("elytron_store_bytes", size.text, 15)
+    (tmp_path / "m.db.backup-time").write_text("2000")
+    assert [figure.value for figure in store_figures(str(store))] == [15, 2]
+    (tmp_path / "m.db.backup-time").write_text("no time")
+    assert [figure.value for figure in store_figures(str(store))] == [15]
