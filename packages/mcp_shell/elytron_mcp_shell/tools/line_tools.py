@@ -145,7 +145,7 @@ def _tell_search(report: MemoryRecallReport) -> str:
         return "Nothing was stored here yet."
     if not report.hits:
         return _NOTHING
-    # A model takes lines for answers: it is told where they probably are none.
+    # A model takes lines for answers, so doubt comes before them.
     doubt = f"{_DOUBT}\n" if report.confidence is RecallConfidence.DOUBTFUL else ""
     return f"{doubt}{_lines(report.hits)}"
 
