@@ -22,7 +22,7 @@ ORDINARY = MADE / "ordinary"
 def small(half: Half, /) -> list[Told]:
     """Return the small spaces of one half; the kind of a question is the language of its space."""
     groups = [json.loads(path.read_text("utf-8")) for path in sorted(SMALL.glob("*.json"))]
-    return [_space(space) for group in groups for space in group["spaces"] if space["half"] == half]
+    return [space_of(space) for group in groups for space in group["spaces"] if space["half"] == half]
 
 
 def ordinary(half: Half, /) -> list[Told]:
@@ -31,7 +31,8 @@ def ordinary(half: Half, /) -> list[Told]:
     return [_talk(talk, half) for talk in talks]
 
 
-def _space(space: dict[str, Any]) -> Told:
+def space_of(space: dict[str, Any], /) -> Told:
+    """Return what one small space holds and is asked."""
     turns = tuple(
         Turn(said["id"], "main", said["speaker"], "user", datetime.fromisoformat(said["at"]), said["text"])
         for said in space["memories"]

@@ -19,4 +19,4 @@ with tempfile.TemporaryDirectory() as folder:
     with elytron.open(store) as memory:
         found = memory.recall("what does the cat hate?")
         print(f"{found.hits[0].speaker}: {found.hits[0].text}")
-        print("and when nothing is known:", memory.recall("favourite opera").confidence)
+        print("and when nothing is known:", memory.recall("favourite opera").outcome)

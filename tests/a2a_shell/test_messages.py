@@ -180,7 +180,7 @@ async def test_the_plain_route_answers_one_message(server: Served) -> None:
         answer = await agent.post("memory_recall_request", {"query": "tea", "limit": 2})
         assert answer.status_code == 200
         assert answer.json()["kind"] == "memory_report"
-        assert answer.json()["payload"]["report"]["outcome"] == "empty_space"
+        assert answer.json()["payload"]["report"]["reason"] == "empty_space"
         for key in ("", '""', "k" * (limits.IDEMPOTENCY_KEY_CHARS + 1)):
             body = {"name": "peer_capability"}
             keyed = await agent.http.post("/a2a/message", json=body, headers={"Idempotency-Key": key})

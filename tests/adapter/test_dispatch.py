@@ -13,7 +13,7 @@ from elytron_adapter.identity.principals import PrincipalKind
 from elytron_core.contracts.admin.inspection import MemoryInspectionRequest
 from elytron_core.contracts.conversation.write import MemoryWriteReport
 from elytron_core.contracts.knowledge.control import MemoryGetRequest
-from elytron_core.contracts.knowledge.recall import MemoryRecallReport, MemoryRecallRequest, RecallOutcome
+from elytron_core.contracts.knowledge.recall import MemoryRecallReport, MemoryRecallRequest, NothingReason
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
@@ -67,7 +67,7 @@ async def test_an_empty_space_is_an_answer_and_no_error(dispatcher: Dispatcher) 
     answer = await dispatcher.dispatch(envelope("recall", b'{"query": "anything"}'))
     assert isinstance(answer, Accepted)
     assert isinstance(answer.report, MemoryRecallReport)
-    assert answer.report.outcome is RecallOutcome.EMPTY_SPACE
+    assert answer.report.reason is NothingReason.EMPTY_SPACE
 
 
 async def test_a_policy_is_asked_with_the_decoded_request_before_anything_happens(runtime: MemoryRuntime) -> None:

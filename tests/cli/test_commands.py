@@ -131,7 +131,7 @@ class TestRecall:
     def test_conditions_on_metadata_are_json(self, elytron: CommandLine) -> None:
         added(elytron, "The ferry leaves at six.")
         assert elytron.json("recall", "ferry", "--where", '{"NOT": [{"team": "red"}]}')["outcome"] == "found"
-        assert elytron.json("recall", "ferry", "--where", '{"team": "red"}')["outcome"] == "nothing_matches_filters"
+        assert elytron.json("recall", "ferry", "--where", '{"team": "red"}')["reason"] == "nothing_matches_filters"
         assert elytron.error("recall", "ferry", "--where", "[1]", expect=2)["key"] == "invalid_input"
 
     def test_what_is_left_out_is_told(self, elytron: CommandLine) -> None:
@@ -154,7 +154,11 @@ class TestRecall:
 
     @pytest.mark.parametrize(
         ("stored", "query", "told"),
-        [(False, "tea", "nothing was ever stored"), (True, "zebra", "doubtful"), (True, " ", "has no words")],
+        [
+            (False, "tea", "nothing was ever stored"),
+            (True, "zebra", "nothing here"),
+            (True, " ", "has no words"),
+        ],
     )
     def test_nothing_found_is_said_and_is_no_failure(
         self, elytron: CommandLine, *, stored: bool, query: str, told: str

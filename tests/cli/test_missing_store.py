@@ -44,7 +44,7 @@ def test_the_usual_place_gets_no_folder_before_something_is_stored(
 
 
 def test_a_store_in_memory_is_none_that_could_be_missing(elytron: CommandLine) -> None:
-    assert elytron.json("recall", "tea", "--store", "memory:")["outcome"] == "empty_space"
+    assert elytron.json("recall", "tea", "--store", "memory:")["reason"] == "empty_space"
 
 
 @pytest.mark.parametrize("store", ["m.db", "m/", "no/such/folder/m.db"])

@@ -25,7 +25,7 @@ def test_examples_are_numbered_one_after_the_other() -> None:
 
 @pytest.mark.parametrize(
     ("number", "last"),
-    [("01", "and when nothing is known: doubtful"), ("09", "in its order: ['Ada', 'Noor', 'Ada']")],
+    [("01", "and when nothing is known: nothing"), ("09", "in its order: ['Ada', 'Noor', 'Ada']")],
 )
 def test_an_example_prints_what_it_says(
     number: str, last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -73,12 +73,14 @@ async def test_each_memory_is_one_line_with_its_day_speaker_and_id(memory: elytr
         assert "no memory has this id" in await answered(client, "forget", ids=["nothing"])
 
 
-async def test_lines_that_probably_do_not_answer_say_so(memory: elytron.MemoryRuntime) -> None:
+async def test_a_client_gets_no_line_that_does_not_answer_and_doubt_comes_first(memory: elytron.MemoryRuntime) -> None:
     await memory.add("The boiler code is 4417.", speaker="Ada")
     await memory.add("We moved to Lisbon in May.", speaker="Ada")
     async with Client(mcp_server(memory)) as client:
         assert (await answered(client, "search", query="boiler code")).startswith("[")
-        assert (await answered(client, "search", query="who is the president of France?")).startswith("Doubtful")
+        assert (await answered(client, "search", query="Where did the thief leave?")).startswith("Doubtful")
+        for query in ("who is the president of France?", "qwxz flurb"):
+            assert await answered(client, "search", query=query) == "Nothing relevant is stored."
 
 
 async def test_a_long_text_is_shortened_in_its_line(memory: elytron.MemoryRuntime) -> None:

@@ -131,7 +131,7 @@ async def test_nobody_writes_into_a_space_that_was_restored_in_part(tmp_path: Pa
     assert not (await memory.inspect()).exists
     with pytest.raises(SpaceIncomplete, match="do it again, or erase the space"):
         await memory.add("a tern")
-    assert (await memory.recall("herring")).outcome == "empty_space"
+    assert (await memory.recall("herring")).reason == "empty_space"
     assert (await memory.import_archive(archive)).state_fingerprint == whole
     await memory.add("a tern")
     assert (await memory.recall("tern")).hits[0].text == "a tern"

@@ -198,7 +198,7 @@ async def test_an_erased_space_is_empty_and_can_begin_anew(memory: elytron.Memor
     report = await memory.erase(elytron.MemoryEraseRequest(whole_space="ada"))
     assert report.changed
     assert (await memory.inspect()).exists is False
-    assert (await memory.recall("tea")).outcome is elytron.RecallOutcome.EMPTY_SPACE
+    assert (await memory.recall("tea")).reason is elytron.NothingReason.EMPTY_SPACE
     await memory.add("I like coffee")
     assert await texts(memory, "tea coffee") == ["I like coffee"]
     again = await memory.delete_all(user_id="nobody")

@@ -40,14 +40,15 @@ async def test_a_hit_says_where_it_comes_from(memory: elytron.MemoryRuntime) -> 
 
 
 async def test_nothing_is_found_as_a_typed_outcome(memory: elytron.MemoryRuntime) -> None:
-    assert (await memory.recall("tea")).outcome is elytron.RecallOutcome.EMPTY_SPACE
+    assert (await memory.recall("tea")).reason is elytron.NothingReason.EMPTY_SPACE
     await memory.add("I like tea")
-    assert (await memory.recall("")).outcome is elytron.RecallOutcome.EMPTY_QUERY
-    assert (await memory.recall(" \n")).outcome is elytron.RecallOutcome.EMPTY_QUERY
+    assert (await memory.recall("")).reason is elytron.NothingReason.EMPTY_QUERY
+    assert (await memory.recall(" \n")).reason is elytron.NothingReason.EMPTY_QUERY
     nothing = await memory.recall("quantum chromodynamics")
-    assert (nothing.outcome, nothing.confidence) == (elytron.RecallOutcome.FOUND, elytron.RecallConfidence.DOUBTFUL)
+    assert (nothing.outcome, nothing.reason) == (elytron.RecallOutcome.NOTHING, elytron.NothingReason.NO_ANSWER)
+    assert len(nothing.hits) == 1
     filtered = await memory.recall("tea", filters=F(speakers=("Noor",)))
-    assert (filtered.outcome, filtered.hits) == (elytron.RecallOutcome.NOTHING_MATCHES_FILTERS, ())
+    assert (filtered.reason, filtered.hits) == (elytron.NothingReason.NOTHING_MATCHES_FILTERS, ())
     assert nothing.considered == 1
 
 

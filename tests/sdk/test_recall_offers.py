@@ -9,7 +9,7 @@ import elytron
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
-from elytron_core.contracts.knowledge.recall import Absence, Diversity, RecallConfidence, RerankUse
+from elytron_core.contracts.knowledge.recall import Absence, Diversity, RecallOutcome, RerankUse
 from elytron_core.errors import InvalidInput, ModelUnavailable
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.knowledge.long_term import Authority, Confidence, Kind
@@ -239,10 +239,9 @@ async def test_scores_say_how_likely_a_memory_answers(memory: elytron.MemoryRunt
     await memory.add(["The ferry leaves at six.", "Tea is ready in the kitchen."])
     plain = await memory.recall("When does the ferry leave?")
     strange = await memory.recall("Which vaccine did the equine surgeon choose for the yearlings?")
-    assert plain.hits[0].score > limits.LIKELY_SCORE > limits.PROJECTED_SCORE > strange.hits[0].score
+    assert plain.hits[0].score > limits.FOUND_SCORE > limits.PROJECTED_SCORE > strange.hits[0].score
     assert [hit.score for hit in plain.hits] == sorted((hit.score for hit in plain.hits), reverse=True)
-    assert (plain.confidence, strange.confidence) != (RecallConfidence.DOUBTFUL, RecallConfidence.DOUBTFUL)
-    assert strange.confidence is RecallConfidence.DOUBTFUL
+    assert (plain.outcome, strange.outcome) == (RecallOutcome.FOUND, RecallOutcome.NOTHING)
 
 
 async def test_a_least_score_leaves_out_what_has_less(memory: elytron.MemoryRuntime) -> None:
@@ -252,8 +251,8 @@ async def test_a_least_score_leaves_out_what_has_less(memory: elytron.MemoryRunt
     assert [hit.id for hit in report.hits] == [ids[0]]
     assert [item.absence for item in report.why_not] == [Absence.SHOWN, Absence.MIN_SCORE]
     nothing = await memory.recall(elytron.MemoryRecallRequest(query="ferry", min_score=1.0))
-    assert (nothing.outcome, nothing.hits) == (elytron.RecallOutcome.BELOW_MIN_SCORE, ())
-    assert nothing.confidence is None
+    assert (nothing.reason, nothing.hits) == (elytron.NothingReason.BELOW_MIN_SCORE, ())
+    assert nothing.outcome is RecallOutcome.NOTHING
 
 
 async def test_a_block_shows_nothing_recalled_that_hardly_answers(memory: elytron.MemoryRuntime) -> None:

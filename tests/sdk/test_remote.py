@@ -273,7 +273,7 @@ def problem(code: str, detail: str) -> bytes:
     return json.dumps({"code": code, "detail": detail, "details": {"retry_after_s": 1}, "more": [1]}).encode()
 
 
-REPORT = b'{"space": "ada", "query": "x", "outcome": "empty_space"}'
+REPORT = b'{"space": "ada", "query": "x", "outcome": "nothing", "reason": "empty_space"}'
 
 
 @asynccontextmanager
@@ -297,7 +297,7 @@ class TestNetworks:
     async def test_a_read_is_sent_again_and_a_write_without_a_key_is_not(self) -> None:
         async with scripted([b"", http("503 Busy", b"<html>"), http("200 OK", REPORT), b"", b""]) as (port, asked):
             async with patient(port) as (memory, slept):
-                assert (await memory.recall("x")).outcome == "empty_space"
+                assert (await memory.recall("x")).reason == "empty_space"
                 assert (len(asked), len(slept)) == (3, 2)
                 with pytest.raises(Unreachable):
                     await memory.add("once")

@@ -36,7 +36,7 @@ class TestFrames:
         spaced = f'{{"id": "1", "report": {REPORT.decode()}, "operation": "recall", "type": "event.report"}}'
         opened = '{"type": "event.lifecycle", "phase": "opened"}'
         async with socketed(opened, spaced) as port, patient(port, scheme="ws") as (memory, _):
-            assert (await memory.recall("x")).outcome == "empty_space"
+            assert (await memory.recall("x")).reason == "empty_space"
 
     @pytest.mark.parametrize(
         ("frame", "code", "kind"),

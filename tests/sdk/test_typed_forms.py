@@ -60,7 +60,7 @@ async def test_of_forgetting_correcting_and_erasing() -> None:
         erased = await memory.erase((kept, corrected.decisions[0].new_id or ""))
         assert erased.removed["facts"] == 2
         assert (await memory.erase(whole_space="ada", reason="asked for")).changed
-        assert (await memory.recall("tea")).outcome == "empty_space"
+        assert (await memory.recall("tea")).reason == "empty_space"
 
 
 async def test_of_a_users_memory_where_the_runtime_has_no_space() -> None:

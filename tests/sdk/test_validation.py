@@ -104,7 +104,7 @@ def test_what_nobody_sees_is_no_word() -> None:
             draft = elytron.TurnDraft(messages=(elytron.Message(text=nothing),))
             report = memory.write(elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=(draft,))))
             assert report.decisions[0].outcome == "skipped"
-            assert memory.recall(nothing).outcome is elytron.RecallOutcome.EMPTY_QUERY
+            assert memory.recall(nothing).reason is elytron.NothingReason.EMPTY_QUERY
 
 
 def test_a_memory_that_nobody_opened_says_how_to() -> None:

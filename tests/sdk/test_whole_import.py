@@ -173,7 +173,7 @@ async def test_an_import_beyond_the_bound_is_refused_before_anything_is_stored(
         with pytest.raises(LimitExceeded, match="one import: at most 25; restore it in full into an empty space"):
             await imported(memory, archive, dry_run=dry_run)
         assert await journal(memory.context.store) == []
-        assert (await memory.recall("herring")).outcome == "empty_space"
+        assert (await memory.recall("herring")).reason == "empty_space"
 
 
 async def test_an_import_is_one_commit_and_brings_the_same_as_several_writes(
@@ -196,7 +196,7 @@ async def test_what_was_rehearsed_in_vain_is_not_found(archive: Path) -> None:
     async with elytron.open("memory:", space=ADA) as memory:
         dry = await imported(memory, archive, dry_run=True)
         assert (dry.imported, dry.changed, dry.sequence) == (BROUGHT, False, 0)
-        assert (await memory.recall("herring")).outcome == "empty_space"
+        assert (await memory.recall("herring")).reason == "empty_space"
         await memory.add("mine")
         assert await texts(memory, "herring") in ([], ["mine"])
 

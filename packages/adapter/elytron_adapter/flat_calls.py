@@ -21,8 +21,8 @@ from elytron_core.contracts.conversation.write import (
 from elytron_core.contracts.knowledge.recall import (
     MemoryRecallReport,
     MemoryRecallRequest,
-    RecallConfidence,
     RecallFilters,
+    RecallOutcome,
 )
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId
@@ -104,8 +104,8 @@ class SearchReport(Value):
     """Hits for the query, best first."""
 
     hits: tuple[FlatHit, ...]
-    confidence: RecallConfidence | None = None
-    """Probability that one of them answers; None without hits."""
+    outcome: RecallOutcome
+    """Outcome of recall: `found`, `doubtful`, or `nothing` if no hit answers."""
 
 
 class FactRequest(FlatRequest):
@@ -195,7 +195,7 @@ def _tell_search(report: Value) -> SearchReport:
         )
         for hit in report.hits
     )
-    return SearchReport(hits=hits, confidence=report.confidence)
+    return SearchReport(hits=hits, outcome=report.outcome)
 
 
 def _ask_facts(asked: FactRequest, own: Scope | None) -> MemoryWriteRequest:

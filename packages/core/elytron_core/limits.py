@@ -69,8 +69,8 @@ LEDGER_TURNS = 32
 """Turns of a conversation's ledger that are shown to a caller who names no number: the last ones."""
 RECALL_MAX = 1_000
 RECALL_DEFAULT = 8
-PROJECTED_SCORE, LIKELY_SCORE, SURE_SCORE = 0.2, 0.5, 0.8
-"""Estimates that one of the best hits answers, from which a block shows them, they are likely, and sure."""
+PROJECTED_SCORE, FOUND_SCORE = 0.2, 0.3
+"""Estimates that one of the best hits answers, from which a block shows them, and from which recall says `found`."""
 RECALL_NEIGHBOURS = 10
 """Turns before, and after, each hit."""
 WHY_NOT_IDS = 20

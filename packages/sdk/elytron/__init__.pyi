@@ -147,8 +147,8 @@ from elytron_core.contracts.knowledge.facts import ProfileWording as ProfileWord
 from elytron_core.contracts.knowledge.recall import Diversity as Diversity
 from elytron_core.contracts.knowledge.recall import MemoryRecallReport as MemoryRecallReport
 from elytron_core.contracts.knowledge.recall import MemoryRecallRequest as MemoryRecallRequest
+from elytron_core.contracts.knowledge.recall import NothingReason as NothingReason
 from elytron_core.contracts.knowledge.recall import Plane as Plane
-from elytron_core.contracts.knowledge.recall import RecallConfidence as RecallConfidence
 from elytron_core.contracts.knowledge.recall import RecallFilters as RecallFilters
 from elytron_core.contracts.knowledge.recall import RecallHit as RecallHit
 from elytron_core.contracts.knowledge.recall import RecallOutcome as RecallOutcome

@@ -16,6 +16,7 @@ from elytron_core.contracts.knowledge.recall import (
     Plane,
     RecallFilters,
     RecallHit,
+    RecallOutcome,
 )
 from elytron_core.errors import ElytronError
 from elytron_core.scope import Scope
@@ -53,7 +54,10 @@ class TurnRecall:
             return (), "late"
         if isinstance(task.exception(), ElytronError):
             return (), "failed"
-        new = [hit for hit in task.result().hits if not self._is_shown(hit, beside) and not _is_withheld(hit)]
+        report = task.result()
+        if report.outcome is RecallOutcome.NOTHING:
+            return (), "nothing"
+        new = [hit for hit in report.hits if not self._is_shown(hit, beside) and not _is_withheld(hit)]
         found = tuple(
             Recalled(
                 id=hit.id,

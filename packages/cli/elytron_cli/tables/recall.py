@@ -9,7 +9,7 @@ from elytron_core.contracts.knowledge.recall import (
     Absence,
     MemoryRecallReport,
     NearbyTurn,
-    RecallConfidence,
+    NothingReason,
     RecallHit,
     RecallOutcome,
     RerankUse,
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _NOTHING: Final = {
-    RecallOutcome.NOTHING_MATCHES_FILTERS: "the filters let nothing through: widen them",
-    RecallOutcome.BELOW_MIN_SCORE: "nothing has the score that was asked for: lower --min-score",
-    RecallOutcome.EMPTY_QUERY: "the question has no words to look for",
-    RecallOutcome.EMPTY_SPACE: "nothing was ever stored in the space {space!r} here: add something, or import a file",
+    NothingReason.NO_ANSWER: "nothing here answers; these are the nearest memories:",
+    NothingReason.NOTHING_MATCHES_FILTERS: "the filters let nothing through: widen them",
+    NothingReason.BELOW_MIN_SCORE: "nothing has the score that was asked for: lower --min-score",
+    NothingReason.EMPTY_QUERY: "the question has no words to look for",
+    NothingReason.EMPTY_SPACE: "nothing was ever stored in the space {space!r} here: add something, or import a file",
 }
 _ABSENCES: Final = {
     Absence.SHOWN: "is shown",
@@ -40,13 +41,13 @@ _ABSENCES: Final = {
 
 def recalled(console: "Console", report: MemoryRecallReport, /, *, explain: bool = False) -> None:
     """Show what was recalled and what a bound cut off; with `explain`, what spoke for each hit."""
-    if report.outcome is not RecallOutcome.FOUND:
-        console.print(_NOTHING[report.outcome].format(space=line(report.space)))
-    elif explain:
+    if report.reason is not None:
+        console.print(_NOTHING[report.reason].format(space=line(report.space)))
+    if explain and report.hits:
         _explained(console, report)
-    else:
+    elif report.hits:
         _plain(console, report.hits)
-    if report.confidence is RecallConfidence.DOUBTFUL:
+    if report.outcome is RecallOutcome.DOUBTFUL:
         console.print("it is doubtful that these answer")
     for clip in report.clipped:
         console.print(f"{clip.dropped} more {clip.what} left out by {clip.reason.value} {clip.limit}")

@@ -23,7 +23,7 @@ from elytron_core.contracts.knowledge.control import (
 )
 from elytron_core.contracts.knowledge.recall import (
     MemoryRecallReport,
-    RecallConfidence,
+    NothingReason,
     RecallFilters,
     RecallHit,
     RecallOutcome,
@@ -107,7 +107,7 @@ def line_tools() -> tuple[LineTool, ...]:
 
 
 _NOTHING = "Nothing relevant is stored."
-_DOUBT = "Doubtful: these are the nearest memories, and probably none of them answers."
+_DOUBT = "Doubtful: these are the nearest memories, and perhaps none of them answers."
 
 
 def _ask_add(asked: Add, own: Scope | None) -> Value:
@@ -141,12 +141,12 @@ def _tell_write(report: MemoryWriteReport) -> str:
 
 
 def _tell_search(report: MemoryRecallReport) -> str:
-    if report.outcome is RecallOutcome.EMPTY_SPACE:
+    if report.reason is NothingReason.EMPTY_SPACE:
         return "Nothing was stored here yet."
-    if not report.hits:
+    # A model takes lines for answers: it gets none that do not answer, and doubt comes before the others.
+    if report.outcome is RecallOutcome.NOTHING:
         return _NOTHING
-    # A model takes lines for answers, so doubt comes before them.
-    doubt = f"{_DOUBT}\n" if report.confidence is RecallConfidence.DOUBTFUL else ""
+    doubt = f"{_DOUBT}\n" if report.outcome is RecallOutcome.DOUBTFUL else ""
     return f"{doubt}{_lines(report.hits)}"
 
 

@@ -30,7 +30,7 @@ from elytron.recall.shown_hits import shown_hits
 from elytron.transcript.recent_talk import recent_talk
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.recall import Diversity, Plane, RecallFilters, RecallHit, RecallOutcome, VectorUse
+from elytron_core.contracts.knowledge.recall import Diversity, NothingReason, Plane, RecallFilters, RecallHit, VectorUse
 from elytron_core.ids import SkillId, SpaceId
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.knowledge import procedural
@@ -59,7 +59,8 @@ EXTRA = 16
 class Gathered(NamedTuple):
     """Hits, best first; `considered` passed the filters, `available` of these matched."""
 
-    outcome: RecallOutcome
+    reason: NothingReason | None
+    """Why nothing was found, if nothing was."""
     hits: tuple[RecallHit, ...] = ()
     order: tuple[Placed, ...] = ()
     """The whole order with the signals of each, if `depth` was given."""
@@ -112,10 +113,10 @@ async def gather(
     """Return the best `limit` hits for `query`, fewer if fewer answer; with `depth`, the order of that many too."""
     record = await ctx.spaces.find(scope.space)
     if record is None:
-        return Gathered(RecallOutcome.EMPTY_SPACE)
+        return Gathered(NothingReason.EMPTY_SPACE)
     index = await ctx.folds.current(scope.space)
     if similarity.is_blank(query):
-        return Gathered(RecallOutcome.EMPTY_QUERY, sequence=index.watermark)
+        return Gathered(NothingReason.EMPTY_QUERY, sequence=index.watermark)
     now = ctx.clock.now()
     conversation = await meant(ctx, scope)
     key = conversation.key if conversation.is_trusted else None
@@ -143,7 +144,7 @@ async def gather(
     seen = await shown_hits(ctx, scope, ranked, index, searches.get(Plane.TRANSCRIPT), limit=limit, now=now)
     hits = with_newer(question, query, seen)[:limit]
     return Gathered(
-        RecallOutcome.FOUND if hits else RecallOutcome.NOTHING_MATCHES_FILTERS,
+        None if hits else NothingReason.NOTHING_MATCHES_FILTERS,
         hits,
         order=tuple(map(placed, ranked)) if depth else (),
         scores=tuple([item.score for item in ranked]),

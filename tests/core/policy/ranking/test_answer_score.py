@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_core import limits
-from elytron_core.contracts.knowledge.recall import RecallConfidence
-from elytron_core.policy.ranking.answer_score import COMPARED, Signs, answered, confidence, of_any, scores
+from elytron_core.contracts.knowledge.recall import RecallOutcome
+from elytron_core.policy.ranking.answer_score import COMPARED, Signs, answered, of_any, outcome, scores
 
 shares = st.floats(0.0, 1.0)
 encoders = pytest.mark.parametrize("is_encoded", [False, True])
@@ -55,12 +55,13 @@ def test_nothing_found_has_no_scores() -> None:
     assert scores(Signs(0.0, 0.0, ()), is_encoded=False) == []
 
 
-def test_confidence_is_a_word_for_an_estimate() -> None:
-    marks = (limits.SURE_SCORE, limits.LIKELY_SCORE, limits.LIKELY_SCORE - 0.01)
-    assert [confidence(mark) for mark in marks] == [
-        RecallConfidence.SURE,
-        RecallConfidence.LIKELY,
-        RecallConfidence.DOUBTFUL,
+def test_an_outcome_is_a_word_for_an_estimate() -> None:
+    marks = (limits.FOUND_SCORE, limits.FOUND_SCORE - 0.01, limits.PROJECTED_SCORE, limits.PROJECTED_SCORE - 0.01)
+    assert [outcome(mark) for mark in marks] == [
+        RecallOutcome.FOUND,
+        RecallOutcome.DOUBTFUL,
+        RecallOutcome.DOUBTFUL,
+        RecallOutcome.NOTHING,
     ]
 
 

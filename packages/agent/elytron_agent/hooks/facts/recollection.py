@@ -12,7 +12,7 @@ from elytron_agent.hooks.reference import ChunkLine, FactLine, InsightLine
 from elytron_agent.hooks.settings import HookSettings
 from elytron_core.clock import Instant, iso
 from elytron_core.contracts.knowledge.facts import FactEntry, FactListRequest
-from elytron_core.contracts.knowledge.recall import MemoryRecallRequest, Plane, RecallFilters, RecallHit
+from elytron_core.contracts.knowledge.recall import MemoryRecallRequest, Plane, RecallFilters, RecallHit, RecallOutcome
 from elytron_core.limits import PAGE_MAX, PROJECTED_SCORE, QUERY_CHARS, QUERY_TERMS, RECALL_MAX
 from elytron_core.model import Value
 from elytron_core.planes.evidence import Trust
@@ -152,7 +152,7 @@ async def _chunks(
     )
     report = await memory.recall(asked)
     hits = [hit for hit in report.hits if similarity.plain(hit.text) not in seen]
-    if answer_score.of_any(hit.score for hit in hits) < PROJECTED_SCORE:
+    if report.outcome is RecallOutcome.NOTHING or answer_score.of_any(hit.score for hit in hits) < PROJECTED_SCORE:
         return ()
     terms, least = terms_of(query), hits[0].score * LEAST_SHARE
     return tuple(_chunk(hit, terms) for hit in hits[:limit] if hit.score >= least)

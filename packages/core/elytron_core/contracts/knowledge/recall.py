@@ -108,23 +108,27 @@ class MemoryRecallRequest(ScopedRequest):
 
 
 class RecallOutcome(StrEnum):
-    """Outcome of recall."""
+    """Estimate that one of the best hits answers the query, in words; by the estimate of decision 0015."""
 
     FOUND = "found"
+    """One of them probably does."""
+    DOUBTFUL = "doubtful"
+    """They are near the query; whether one of them answers is open."""
+    NOTHING = "nothing"
+    """Nothing here answers. Hits, if there are any, are the nearest memories: no model is shown them."""
+
+
+class NothingReason(StrEnum):
+    """Why recall found nothing."""
+
+    NO_ANSWER = "no_answer"
+    """The nearest memories do not answer."""
     BELOW_MIN_SCORE = "below_min_score"
     """Memories pass the filters; none has the score that was asked for."""
     NOTHING_MATCHES_FILTERS = "nothing_matches_filters"
     """The space holds memories; the filters let none through."""
     EMPTY_QUERY = "empty_query"
     EMPTY_SPACE = "empty_space"
-
-
-class RecallConfidence(StrEnum):
-    """Probability class that one of the best hits answers."""
-
-    SURE = "sure"
-    LIKELY = "likely"
-    DOUBTFUL = "doubtful"
 
 
 class VectorUse(StrEnum):
@@ -245,8 +249,8 @@ class MemoryRecallReport(Value):
     query: str
     outcome: RecallOutcome
     hits: tuple[RecallHit, ...] = ()
-    confidence: RecallConfidence | None = None
-    """Probability that one of the best 8 hits answers; None without hits."""
+    reason: NothingReason | None = None
+    """Why the outcome is `nothing`; None otherwise."""
     considered: int = 0
     intent: str = "mixed"
     """Intent of the query: factual, procedural, continuity, evidence or mixed."""

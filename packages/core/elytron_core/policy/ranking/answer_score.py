@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from elytron_core import limits
-from elytron_core.contracts.knowledge.recall import RecallConfidence
+from elytron_core.contracts.knowledge.recall import RecallOutcome
 
 COMPARED: Final = 10
 """The number of best hits among which the answer is looked for."""
@@ -78,8 +78,8 @@ def of_any(found: Iterable[float], /) -> float:
     return 1.0 - math.prod(1.0 - score for score in islice(found, COMPARED))
 
 
-def confidence(score: float, /) -> RecallConfidence:
-    """Return the word for an estimate that one of the best hits answers."""
-    if score >= limits.SURE_SCORE:
-        return RecallConfidence.SURE
-    return RecallConfidence.LIKELY if score >= limits.LIKELY_SCORE else RecallConfidence.DOUBTFUL
+def outcome(score: float, /) -> RecallOutcome:
+    """Return the outcome for an estimate that one of the best hits answers."""
+    if score >= limits.FOUND_SCORE:
+        return RecallOutcome.FOUND
+    return RecallOutcome.DOUBTFUL if score >= limits.PROJECTED_SCORE else RecallOutcome.NOTHING

@@ -31,7 +31,7 @@ from elytron_core.contracts.conversation.projection import (
     PrivateGate,
     SectionName,
 )
-from elytron_core.contracts.knowledge.recall import Plane, RecallConfidence, RecallOutcome
+from elytron_core.contracts.knowledge.recall import NothingReason, Plane, RecallOutcome
 from elytron_core.contracts.modes import ModeAction, ModeInput
 from elytron_core.contracts.scope_fields import Clip, ClipReason
 from elytron_core.errors import Conflict, StoreError
@@ -112,7 +112,7 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
             recalled=await _recalled(gathered, room=max_len),
             recall_note=_note(gathered),
             recall_limit=wanted,
-            space_is_empty=gathered.outcome is RecallOutcome.EMPTY_SPACE,
+            space_is_empty=gathered.reason is NothingReason.EMPTY_SPACE,
         ),
         mark=ctx.ids.secret(MARK_BYTES).hex(),
     )
@@ -197,7 +197,7 @@ def _not_admitted(
 
 def _note(gathered: Gathered) -> str:
     """Return what is said of what was recalled."""
-    is_doubtful = answer_score.confidence(gathered.answered) is RecallConfidence.DOUBTFUL
+    is_doubtful = answer_score.outcome(gathered.answered) is RecallOutcome.DOUBTFUL
     return "it is doubtful that these answer" if is_doubtful else ""
 
 

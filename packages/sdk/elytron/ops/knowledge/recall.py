@@ -9,13 +9,14 @@ from elytron.memories.chat_aliases import with_last
 from elytron.projection.hints import hints_beside
 from elytron.recall.neighbours import with_neighbours
 from elytron.recall.reranker import reranked
-from elytron.recall.retrieval import gather
+from elytron.recall.retrieval import Gathered, gather
 from elytron.recall.why_not import absences
 from elytron.writes.knowledge.skill_reuse import note_shown
 from elytron_core import limits
 from elytron_core.contracts.knowledge.recall import (
     MemoryRecallReport,
     MemoryRecallRequest,
+    NothingReason,
     RecallHit,
     RecallOutcome,
     RerankUse,
@@ -56,12 +57,13 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
     await note_shown(ctx, scope, hits)
     shown = [hit.id for hit in ordered[: offset + len(hits)]]
     has_more = bool(hits) and scored > len(shown) < limits.RECALL_MAX
+    outcome, reason = _found(gathered, has_hits=bool(ordered))
     return _REPORTS.make(
         space=scope.space,
         query=request.query,
-        outcome=RecallOutcome.BELOW_MIN_SCORE if gathered.hits and not ordered else gathered.outcome,
+        outcome=outcome,
+        reason=reason,
         hits=await with_neighbours(ctx, scope, hits, count=request.neighbours) if request.neighbours else hits,
-        confidence=answer_score.confidence(gathered.answered) if ordered else None,
         considered=gathered.considered,
         intent=gathered.intent.value,
         sequence=gathered.sequence,
@@ -81,6 +83,16 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
         unembedded=gathered.unembedded,
         alias=gathered.alias,
     )
+
+
+def _found(gathered: Gathered, /, *, has_hits: bool) -> tuple[RecallOutcome, NothingReason | None]:
+    """Return whether one of the best hits answers; why not, if none does."""
+    if gathered.reason is not None:
+        return RecallOutcome.NOTHING, gathered.reason
+    if not has_hits:
+        return RecallOutcome.NOTHING, NothingReason.BELOW_MIN_SCORE
+    outcome = answer_score.outcome(gathered.answered)
+    return outcome, NothingReason.NO_ANSWER if outcome is RecallOutcome.NOTHING else None
 
 
 def _clipped(
