@@ -48,6 +48,8 @@ class Settings:
     language_model: Setting | None = None
     model_key: Setting | None = None
     keys: Setting | None = None
+    api_key: Setting | None = None
+    """The access key for a server: one that commands call, and one that shares its store."""
     gateway_secret: Setting | None = None
     profile: Setting | None = None
     agent: Setting | None = None
@@ -73,12 +75,11 @@ OPTIONS = (
     "chat",
 )
 """Settings that an option, the environment or the file gives."""
-SECRETS = ("keys", "embedder_key", "model_key", "gateway_secret")
+SECRETS = ("keys", "api_key", "embedder_key", "model_key", "gateway_secret")
 """Settings that the environment alone gives."""
 
 OTHER_VARIABLES = {
     "ELYTRON_URL": "the server that commands call (--url)",
-    "ELYTRON_API_KEY": "the access key that commands show a server (--key)",
     "ELYTRON_PROXY": "the HTTP proxy on the way to a server (--proxy)",
     "ELYTRON_LLM_UPSTREAM_KEY": "the key of the memory proxy's model server; _PREFIX behind it: of that prefix's",
     "ELYTRON_DEBUG": "1 shows the traceback of an internal error",

@@ -110,6 +110,7 @@ async def opened(
         settings.store.value,
         scope=scope,
         keys=keys_of(settings),
+        api_key=settings.api_key.value if settings.api_key is not None else None,
         embedder=wanted or usual,
         former_embedder=usual if wanted is not None else None,
         agent_skill_dirs=skill_dirs,

@@ -1,0 +1,41 @@
+"""A store that a server shares, opened by the command line with a key."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.cli.conftest import CommandLine
+from tests.transports.live import Live
+
+from elytron_adapter.http.store import store_surfaces
+from elytron_adapter.identity.principals import Principal, PrincipalKind
+from elytron_core.errors import Unauthorized
+from elytron_core.ids import SpaceId
+
+KEY = "ada-key-of-the-shared-store"
+
+
+class OneKey:
+    """Knows one user by a key."""
+
+    async def authenticate(self, authorization: str | None, /) -> Principal:
+        if authorization != f"Bearer {KEY}":
+            raise Unauthorized
+        return Principal("ada's", PrincipalKind.USER, SpaceId("ada"))
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[str]:
+    with Live(further=(store_surfaces,), authenticator=OneKey()) as live:
+        yield live.url.replace("http://", "gateway+http://")
+
+
+def test_the_key_of_the_environment_opens_it_and_is_not_shown(
+    elytron: CommandLine, shared: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = ("--store", shared, "--space", "ada")
+    assert elytron.error("list", *place, expect=5)["key"] == "unauthorized"
+    monkeypatch.setenv("ELYTRON_API_KEY", KEY)
+    elytron("add", "The ferry leaves at six.", *place)
+    (hit,) = elytron.json("recall", "when does the ferry leave?", *place)["hits"]
+    assert hit["text"] == "The ferry leaves at six."
+    assert KEY not in elytron("config", "show", *place).stdout
