@@ -45,6 +45,16 @@ class TestEdits:
         assert (await self._one(gateway, ada)).text == "The boiler code is 4417."
         assert await texts(gateway, ada, "heater secret", scope=["all_user_memory"]) == ["The boiler code is 4417."]
 
+    async def test_chats_whose_names_differ_in_case_have_their_own_overrides(
+        self, gateway: Gateway, ada: dict[str, str]
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is 4417."))
+        await gateway.add(add(ada, "Of the boiler nothing is known.", session="chat:C_456"))
+        old = await self._one(gateway, ada, "boiler code 4417")
+        await gateway.override(wire.OverrideRequest(**ada, memory_id=old.id, session_id=CHAT, text="It is 9911."))
+        for name, found in (("c_456", ["It is 9911."]), ("C_456", ["Of the boiler nothing is known."])):
+            assert await texts(gateway, ada, "boiler", scope=["current_chat"], conversation_id=name) == found
+
     async def test_what_is_overridden_shows_nowhere_else(
         self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:

@@ -29,7 +29,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.model import Request, Value
 from elytron_core.planes.conversation.transcript import Role
 from elytron_core.planes.knowledge import long_term
-from elytron_core.scope import Name, Scope, Space
+from elytron_core.scope import Name, Scope, Space, Tags
 
 AskedT = TypeVar("AskedT", bound="FlatRequest")
 ToldT = TypeVar("ToldT", bound=Value)
@@ -70,7 +70,7 @@ class AddRequest(FlatRequest):
     conversation: Name | None = None
     at: Moment | None = None
     """When it was said: ISO 8601, or seconds since 1970."""
-    tags: Annotated[tuple[Name, ...], Field(max_length=limits.TAGS)] = ()
+    tags: Tags = ()
 
 
 class AddReport(Value):

@@ -1,13 +1,15 @@
 """Scope of a call: whose memory, and which part of the host's world."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, BeforeValidator, Field
 
 from elytron_core import limits
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.names import NAME_PATTERN
+from elytron_core.text import similarity
 
 DEFAULT_CHANNEL = "default"
 DEFAULT_CONVERSATION = "default"
@@ -22,6 +24,30 @@ class Opaque:
 
 Name = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS, pattern=NAME_PATTERN)]
 """One to `limits.NAME_CHARS` printable characters without outer white space."""
+
+
+def tag_form(tag: str, /) -> str:
+    """Return the normal form of `tag`, in which tags are compared: case, width and white space do not count."""
+    return similarity.plain(tag)[: limits.NAME_CHARS].rstrip()
+
+
+def tag_forms(tags: Iterable[str], /) -> tuple[str, ...]:
+    """Return the normal form of each tag once, without those of which nothing is seen."""
+    return tuple(dict.fromkeys(form for tag in tags if (form := tag_form(tag))))
+
+
+def _trimmed(given: object) -> object:
+    return given.strip() if isinstance(given, str) else given
+
+
+def _form(given: object) -> object:
+    return tag_form(given) if isinstance(given, str) else given
+
+
+Tags = Annotated[tuple[Annotated[Name, BeforeValidator(_trimmed)], ...], Field(max_length=limits.TAGS)]
+"""Tags to store. They get their normal form after admission, which knows some credentials by their capitals."""
+TagFilter = Annotated[tuple[Annotated[Name, BeforeValidator(_form)], ...], Field(max_length=limits.FILTER_VALUES)]
+"""Tags that a filter names, in their normal form."""
 
 Space = Annotated[SpaceId, Field(min_length=1, max_length=limits.SPACE_CHARS, pattern=NAME_PATTERN)]
 

@@ -70,7 +70,9 @@ class Searching:
         has_edits = (await self._counting.of(owner.space)).edits > 0
         if has_edits and (scope == "current_chat" or self._upstream is not self._local):
             edited = edit_tag(where.session) if where.session is not None else where.tag
-            found += await self._local.search(owner, request.query, Where(tag=edited), limit=limit)
+            texts = await self._local.search(owner, request.query, Where(tag=edited), limit=limit)
+            # Tags of sessions whose names differ in case alone are one.
+            found += [one for one in texts if where.session in {None, one.metadata.get(EDIT_SESSION)}]
         is_all = len(found) < limit
         if has_edits and self._upstream is self._local:
             found += await self._edits.beneath(owner, request.query, where, limit=limit)

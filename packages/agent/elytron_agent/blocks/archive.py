@@ -57,6 +57,8 @@ class Archive:
 
 
 def tags_of(tags: Iterable[str], /) -> tuple[str, ...]:
-    """Return tags trimmed, in small letters, each once; a single text is a list with commas."""
-    given = tags.split(",") if isinstance(tags, str) else tags
-    return tuple(dict.fromkeys(tag for each in given if (tag := each.strip().lower())))
+    """Return `tags` trimmed, without blank ones; a single text is a list with commas.
+
+    What stores or compares them brings them into their normal form.
+    """
+    return tuple(tag for each in (tags.split(",") if isinstance(tags, str) else tags) if (tag := each.strip()))

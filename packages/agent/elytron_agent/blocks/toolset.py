@@ -46,6 +46,7 @@ def _listed(tags: object) -> object:
 
 BlockName = Annotated[str, _spelt("block", "label", "name", description="Label of the block, such as human.")]
 Tags = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(max_length=core_limits.TAGS)]
+"""Tags as a model gives them: a list, or one text with commas; blank ones count for nothing."""
 Query = Annotated[str, Field(min_length=1, max_length=core_limits.QUERY_CHARS)]
 
 

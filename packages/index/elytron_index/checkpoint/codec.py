@@ -32,7 +32,7 @@ from elytron_index.structures.vectors import ModelVectors
 
 Bytes = bytes | bytearray | mmap
 
-FORMAT = 14
+FORMAT = 15
 """Grows with every change of what the bytes mean."""
 
 _MAGIC: Final = b"ELYX"

@@ -29,7 +29,7 @@ from elytron_core.contracts.knowledge.recall import (
     RecallOutcome,
 )
 from elytron_core.model import Request, Value
-from elytron_core.scope import Name, Scope
+from elytron_core.scope import Name, Scope, Tags
 from elytron_mcp_shell.limits import LINE_CHARS, LISTED_RECENT, SPEAKERS_NAMED
 
 Told = Annotated[str, Field(min_length=1)]
@@ -39,7 +39,7 @@ class Add(Request):
     text: Annotated[str, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
     speaker: Name | None = None
     conversation: Name | None = None
-    tags: Annotated[tuple[Name, ...], Field(max_length=limits.TAGS)] = ()
+    tags: Tags = ()
 
 
 class Search(Request):

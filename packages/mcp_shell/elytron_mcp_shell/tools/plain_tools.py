@@ -12,6 +12,7 @@ from elytron_core.contracts.conversation.write import MemoryWriteReport
 from elytron_core.contracts.knowledge.control import MemoryControlReport, MemoryListReport
 from elytron_core.contracts.knowledge.recall import MemoryRecallReport
 from elytron_core.model import Request, Value
+from elytron_core.scope import Tags
 
 Perform = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Performs an operation by its name with a request in JSON and returns its report as JSON. Raises what it raises."""
@@ -23,7 +24,7 @@ class AddText(Request):
     text: Annotated[str, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
     speaker: str | None = None
     conversation: str | None = None
-    tags: tuple[str, ...] = ()
+    tags: Tags = ()
 
 
 class Candidate(Request):

@@ -18,7 +18,7 @@ from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.planes.knowledge.subjects import Subject, SubjectVisibility
 from elytron_core.policy.ranking.excerpts import pieces_of
 from elytron_core.ports.store import Document, Ref
-from elytron_core.scope import ConversationKey
+from elytron_core.scope import ConversationKey, tag_forms
 from elytron_core.text import similarity
 from elytron_index import METADATA, Embedded, Unit
 
@@ -88,6 +88,8 @@ def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
         *((name, value) for name, value in parts if value is not None),
         *((METADATA + name, json.dumps(value)) for name, value in sorted(turn.metadata.items())),
     )
+    # Turns of earlier builds have their tags as they were given.
+    tags = tag_forms(turn.tags)
     return tuple(
         Unit(
             ref=ref,
@@ -100,7 +102,7 @@ def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
             order=turn.sequence * PARTS + part,
             at=transcript.said_at(turn, message),
             scope=scope,
-            tags=turn.tags,
+            tags=tags,
             recorded_at=turn.recorded_at,
             trust=turn.trust_of(part).rank,
             check=_check(message.speaker or "", message.text),

@@ -10,6 +10,7 @@ from elytron_core.planes.evidence import Trust
 from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.policy.query import metadata_conditions
 from elytron_core.policy.temporal import validity
+from elytron_core.scope import tag_forms
 
 _UNASKED = tuple(plane for plane in Plane if plane not in ASKED)
 
@@ -86,13 +87,20 @@ def _message_is_meant(turn: transcript.Turn, part: int, filters: RecallFilters) 
         and _among(turn.conversation, filters.conversations)
         and _among(message.speaker, filters.speakers)
         and (not filters.roles or message.role in filters.roles)
-        and (not filters.tags_any or not set(filters.tags_any).isdisjoint(turn.tags))
-        and set(filters.tags_all) <= set(turn.tags)
+        and _tags_pass(turn, filters)
         and _within(transcript.said_at(turn, message), filters)
         and (filters.known_at is None or turn.recorded_at <= filters.known_at)
         and turn.trust_of(part).is_at_least(filters.trust)
         and metadata_conditions.hold(filters.where, turn.metadata)
     )
+
+
+def _tags_pass(turn: transcript.Turn, filters: RecallFilters) -> bool:
+    if not filters.tags_any and not filters.tags_all:
+        return True
+    # Turns of earlier builds have their tags as they were given.
+    tags = set(tag_forms(turn.tags))
+    return tags.issuperset(filters.tags_all) and (not filters.tags_any or not tags.isdisjoint(filters.tags_any))
 
 
 def fact_passes(fact: long_term.Fact, filters: RecallFilters, now: Instant, /) -> bool:

@@ -27,7 +27,7 @@ from elytron_core.planes.conversation import transcript
 from elytron_core.planes.conversation.attributes import TURN_ATTRIBUTES, TurnAttribute, attribute_key
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Action, Ref
-from elytron_core.scope import ConversationKey, Scope
+from elytron_core.scope import ConversationKey, Scope, tag_forms
 from elytron_core.text import similarity
 
 # Made by the hundred, of what the drafts hold.
@@ -173,7 +173,7 @@ def _with_head(changes: Changes, about: Ref, head: transcript.Conversation, revi
 
 def _complete(changes: Changes, record: SpaceRecord, draft: TurnDraft, retry: _Retried, digest: str) -> transcript.Turn:
     """Add the delivery of a stored turn to the batch, with its new fields, and return the turn."""
-    told = {name: getattr(draft, name) for name in _TOLD}
+    told = {name: getattr(draft, name) for name in _TOLD} | {"tags": tag_forms(draft.tags)}
     turn = retry.turn.model_copy(update=told)
     changes.put(Ref(transcript.TURNS, retry.turn_id), turn, expects=retry.revision, action=Action.MERGE)
     _put_attributes(changes, record, retry.turn_id, turn, draft, known=retry.attributes)
@@ -302,7 +302,7 @@ def _turn(
         agent=scope.agent,
         app=scope.app,
         project=scope.project,
-        tags=draft.tags,
+        tags=tag_forms(draft.tags),
         metadata=dict(draft.metadata),
         forgotten={},
         source=draft.source,

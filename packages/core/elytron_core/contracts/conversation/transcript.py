@@ -17,7 +17,7 @@ from elytron_core.planes.conversation.attributes import Attribute
 from elytron_core.planes.conversation.host_refs import HostOpaqueRef, OpaqueItem, OpaqueItems
 from elytron_core.planes.derived_refs import DerivedMemoryRef
 from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.scope import Name
+from elytron_core.scope import Name, Tags
 
 TurnCursor = Annotated[str, Field(max_length=limits.KEY_CHARS)]
 """`sequence:turn_id`, as a report gave it."""
@@ -46,7 +46,7 @@ class CanonicalTurnDelta(Value):
     external_content_used: bool = False
     candidate_ids: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
     attributes: Annotated[tuple[Attribute, ...], Field(max_length=limits.ATTRIBUTES)] = ()
-    tags: Annotated[tuple[Name, ...], Field(max_length=limits.TAGS)] = ()
+    tags: Tags = ()
     metadata: transcript.GivenMetadata = {}
 
     @model_validator(mode="after")

@@ -26,7 +26,7 @@ from elytron_core.planes.conversation.candidates import Verdict
 from elytron_core.planes.conversation.host_refs import HostOpaqueRef, OpaqueItems
 from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.planes.knowledge.long_term import FactOperation
-from elytron_core.scope import Name
+from elytron_core.scope import Name, Tags
 
 
 class TurnDraft(Value):
@@ -35,7 +35,7 @@ class TurnDraft(Value):
     messages: Annotated[tuple[transcript.Message, ...], Field(min_length=1, max_length=limits.MESSAGES_PER_TURN)]
     host_id: Name | None = None
     delivery: transcript.Delivery = transcript.Delivery.DELIVERED
-    tags: Annotated[tuple[Name, ...], Field(max_length=limits.TAGS)] = ()
+    tags: Tags = ()
     metadata: transcript.GivenMetadata = Field(default_factory=dict)
     source: transcript.TurnSource | None = None
     actor: ActorAttribution | None = None

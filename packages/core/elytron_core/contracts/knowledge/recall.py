@@ -19,7 +19,7 @@ from elytron_core.planes.evidence import Trust
 from elytron_core.planes.knowledge import long_term
 from elytron_core.planes.knowledge.freshness import FreshnessHint, FreshnessState
 from elytron_core.planes.knowledge.records import NamespacePrefix
-from elytron_core.scope import Name
+from elytron_core.scope import Name, TagFilter
 
 Values = Annotated[tuple[Name, ...], Field(max_length=limits.FILTER_VALUES)]
 
@@ -56,8 +56,8 @@ class RecallFilters(Value):
     conversations: Values = ()
     speakers: Values = ()
     roles: tuple[transcript.Role, ...] = ()
-    tags_any: Values = ()
-    tags_all: Values = ()
+    tags_any: TagFilter = ()
+    tags_all: TagFilter = ()
     since: transcript.At | None = None
     until: transcript.At | None = None
     as_of: transcript.At | None = None
