@@ -64,7 +64,8 @@ def tag_fields() -> list[tuple[type[Value], str]]:
 
 def taken(kind: type[Value], name: str, given: tuple[str, ...]) -> Any:
     field = kind.model_fields[name]
-    return TypeAdapter(Annotated[(field.annotation, *field.metadata)]).validate_python(given)
+    form: Any = Annotated[(field.annotation, *field.metadata)]  # pyright: ignore[reportInvalidTypeForm, reportUnknownMemberType]
+    return TypeAdapter[Any](form).validate_python(given)
 
 
 async def test_every_field_that_takes_a_tag_takes_it_in_any_form() -> None:

@@ -20,7 +20,9 @@ from elytron_agent import (
 from elytron_agent.blocks.conversation_search import search_conversations
 from elytron_agent.runs.turn_recall import TurnRecall
 from elytron_core.clock import FrozenClock, instant
+from elytron_core.contracts.conversation.write import MemoryWriteRequest
 from elytron_core.contracts.knowledge.recall import Plane
+from elytron_core.contracts.planes import SummaryDraft, SummaryWrite
 from elytron_core.errors import InvalidInput, ModelUnavailable, NotFound
 from elytron_core.ports.chat import FailureReason, ModelRequest, Role, ToolResult
 
@@ -132,6 +134,44 @@ async def test_a_summary_is_an_extract_if_the_model_fails_and_is_undone(memory: 
     await agent.say("Still there?")
     assert "My boat is called Marimba." in words(model.last, Role.USER)
     assert not summary_of(model.last)
+
+
+async def summaries_of(memory: MemoryFace) -> list[str]:
+    return [hit.text for hit in await search_conversations(memory, "boat Marimba") if hit.plane is Plane.SUMMARY]
+
+
+@EVERYWHERE
+async def test_a_summary_that_is_undone_is_found_no_more_and_the_one_before_it_again(memory: MemoryFace) -> None:
+    sums = ScriptedChat(failure(FailureReason.REFUSED))
+    agent = Agent(memory, ScriptedChat(text("Yes.")), summary_model=sums, journal=journal_beside(memory))
+    for said in ("My boat is called Marimba.", "It is blue.", "It is old."):
+        await agent.say(said)
+    first, second = await agent.compact(), await agent.compact()
+    assert first is not None
+    assert second is not None
+    assert await summaries_of(memory) == [second.text]
+    await agent.undo_compaction()
+    assert await summaries_of(memory) == [first.text]
+    await agent.undo_compaction()
+    assert await summaries_of(memory) == []
+    assert not [hit for hit in (await memory.recall("boat Marimba")).hits if hit.plane is Plane.SUMMARY]
+    again = await agent.compact()
+    assert again is not None
+    assert await summaries_of(memory) == [again.text]
+
+
+async def test_a_summary_of_another_than_the_agent_stays_if_a_compaction_is_undone(memory: MemoryFace) -> None:
+    sums = ScriptedChat(failure(FailureReason.REFUSED))
+    agent = Agent(memory, ScriptedChat(text("Yes.")), summary_model=sums)
+    for said in ("My boat is called Marimba.", "It is blue.", "It is old."):
+        await agent.say(said)
+    await agent.compact()
+    draft = SummaryDraft(text="Ada's boat Marimba was painted.", messages=40)
+    assert memory.scope is not None
+    scope = memory.scope.model_copy(update={"agent": agent.name, "conversation": agent.name})
+    await memory.write(MemoryWriteRequest(scope=scope, write=SummaryWrite(summary=draft)))
+    await agent.undo_compaction()
+    assert await summaries_of(memory) == ["Ada's boat Marimba was painted."]
 
 
 async def test_a_request_that_is_too_long_is_made_shorter_and_asked_again(memory: MemoryFace) -> None:

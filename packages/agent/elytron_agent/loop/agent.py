@@ -242,11 +242,11 @@ class Agent:
             return await Compactor(self._parts).carry_out(planned)
 
     async def undo_compaction(self) -> Summary:
-        """Bring the turns of the latest summary back into the window, and return it. Raises NotFound."""
+        """Bring the turns of the latest summary back, and return it; recall finds it no more. Raises NotFound."""
         async with self._queued():
             await self._thread.wait(0)
             await self._thread.settle()
-            return await self._thread.uncompact()
+            return await Compactor(self._parts).undo()
 
     async def subagent(self, name: str, /, *, settings: AgentSettings | None = None) -> "Agent":
         """Return a subagent by its name, with this agent's models; the caller closes it. Raises NotFound."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from elytron_agent.context import limits, summary
 from elytron_agent.context.compaction import CompactionPlan, TurnSize, plan
@@ -11,10 +12,14 @@ from elytron_agent.context.window import Summary, WindowTurn
 from elytron_agent.runs.deadline import Deadline, WorkCancelled, finished
 from elytron_agent.runs.parts import AgentParts
 from elytron_core.contracts.conversation.write import MemoryWriteRequest
+from elytron_core.contracts.knowledge.control import MemoryForgetRequest, MemoryListRequest
+from elytron_core.contracts.knowledge.recall import Plane, RecallFilters
 from elytron_core.contracts.planes import SummaryDraft, SummaryWrite
 from elytron_core.errors import ElytronError, InvalidInput, ModelError
 from elytron_core.ports.chat import Role
 from elytron_models.structured_answer import ask_for
+
+_UNDONE: Final = "the compaction was undone"
 
 
 @dataclass(slots=True)
@@ -72,6 +77,19 @@ class Compactor:
         await self._keep(made)
         return made
 
+    async def undo(self) -> Summary:
+        """Bring the turns of the latest summary back into the window, and return it. Raises NotFound if there is none.
+
+        Recall finds it no more, and the one before it again.
+        """
+        thread = self.agent.thread
+        if thread.summary is not None:
+            await self._withdraw(await thread.journal.summary(thread.name, thread.summary.number) or thread.summary)
+        undone = await thread.uncompact()
+        if thread.summary is not None and not thread.summary.is_erased:
+            await self._keep(thread.summary)
+        return undone
+
     def _sizes(self, zone: str) -> list[TurnSize]:
         return [
             TurnSize(run=turn.run, tokens=tokens_of(bytes_of(turn_messages(turn, zone=zone)), factor=self.agent.factor))
@@ -95,13 +113,28 @@ class Compactor:
             asked = asked.model_copy(update={"messages": (*asked.messages, again)})
         return None
 
+    async def _withdraw(self, undone: Summary) -> None:
+        """Have memory no longer find a summary; one that was written of the conversation since then stays."""
+        agent = self.agent
+        channel, conversation = agent.scope.conversation_key
+        filters = RecallFilters(planes=(Plane.SUMMARY,), channels=(channel,), conversations=(conversation,))
+        request = MemoryListRequest(scope=agent.scope, filters=filters, limit=1)
+        stored = [hit for hit in (await agent.memory.list(request)).items if hit.text == _stored_text(undone)]
+        if stored:
+            await agent.memory.forget(MemoryForgetRequest(scope=agent.scope, ids=(stored[0].id,), reason=_UNDONE))
+
     async def _keep(self, made: Summary) -> None:
         """Have memory find the summary too. The thread has it already, so a refusal changes nothing."""
         head = self.agent.thread.head
         covered = head.runs - len(head.window)
-        draft = SummaryDraft(text=made.text[: limits.SUMMARY_CHARS], messages=max(2 * covered, 1))
+        draft = SummaryDraft(text=_stored_text(made), messages=max(2 * covered, 1))
         try:
             write = MemoryWriteRequest(scope=self.agent.scope, write=SummaryWrite(summary=draft))
             await self.agent.memory.write(write)
         except ElytronError:
             return
+
+
+def _stored_text(summary: Summary) -> str:
+    """Return the text of a summary as memory has it."""
+    return summary.text[: limits.SUMMARY_CHARS]

@@ -106,13 +106,13 @@ async def plan_execution(ctx: OperationContext, scope: Scope, write: ExecutionWr
 
 
 async def plan_summary(ctx: OperationContext, scope: Scope, write: SummaryWrite, record: SpaceRecord, /) -> Planned:
-    """Return the changes of writing this summary now; none if it covers less than the stored one."""
+    """Return the changes of writing this summary now; none if it covers less than one that is in use."""
     desk = _desk(ctx, scope, record, summaries.SUMMARIES)
     ref = Ref(summaries.SUMMARIES, desk.tag)
     known, revision = await value_at(ctx.store, scope.space, ref, summaries.SessionSummary)
     if similarity.is_blank(write.summary.text):
         desk.refuse(write.summary, BLANK)
-    elif known is not None and write.summary.messages < known.messages:
+    elif known is not None and known.forgotten_at is None and write.summary.messages < known.messages:
         desk.refuse(write.summary, COVERS_LESS, outcome=Outcome.SKIPPED)
     else:
         desk.keep(ref, write.summary, known, revision, kind=summaries.SessionSummary)
