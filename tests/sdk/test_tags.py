@@ -64,7 +64,7 @@ def tag_fields() -> list[tuple[type[Value], str]]:
 
 def taken(kind: type[Value], name: str, given: tuple[str, ...]) -> Any:
     field = kind.model_fields[name]
-    form: Any = Annotated[(field.annotation, *field.metadata)]  # pyright: ignore[reportInvalidTypeForm, reportUnknownMemberType]
+    form: Any = Annotated[(field.annotation, *field.metadata)]
     return TypeAdapter[Any](form).validate_python(given)
 
 
