@@ -131,6 +131,16 @@ async def test_conversation_search_reads_every_thread_or_one_and_no_archival_mem
     assert len((await call("conversation_search", query="lives", limit="1")).text.splitlines()) == 1
 
 
+async def test_a_search_that_finds_no_answer_shows_nothing(memory: MemoryFace) -> None:
+    _, call = await tools_of(memory)
+    await memory.add("The tide table hangs in the kitchen.", conversation="home")
+    await call("archival_insert", content="The oars are in the shed.")
+    for tool in ("conversation_search", "archival_search"):
+        assert (await call(tool, query="When do I see the doctor?")).text == "Nothing was found."
+    assert "tide table" in (await call("conversation_search", query="Where is the tide table?")).text
+    assert "oars" in (await call("archival_search", query="Where are the oars?")).text
+
+
 async def test_private_threads_and_turns_not_to_be_stored_are_not_searched(memory: MemoryFace) -> None:
     _, call = await tools_of(memory)
     await memory.add("The safe code is violet.", conversation="secret", metadata={"private": True})

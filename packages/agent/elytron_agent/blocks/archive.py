@@ -6,7 +6,7 @@ from typing import Final
 from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
-from elytron_core.contracts.knowledge.recall import Plane, RecallFilters, RecallHit
+from elytron_core.contracts.knowledge.recall import MemoryRecallReport, Plane, RecallFilters, RecallHit, RecallOutcome
 from elytron_core.planes.conversation.transcript import Message, Role
 
 _SOURCE: Final = "source"
@@ -53,7 +53,12 @@ class Archive:
             tags_any=tags_of(tags),
             where=(_IS_ARCHIVAL,),
         )
-        return (await self._memory.recall(query, limit=top_k, filters=filters)).hits
+        return answering(await self._memory.recall(query, limit=top_k, filters=filters))
+
+
+def answering(report: MemoryRecallReport, /) -> Sequence[RecallHit]:
+    """Return the hits of a recall that a model is shown: none if they are only the nearest there are."""
+    return () if report.outcome is RecallOutcome.NOTHING else report.hits
 
 
 def tags_of(tags: Iterable[str], /) -> tuple[str, ...]:

@@ -5,22 +5,11 @@ from typing import Final
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.blocks.archive import NOT_ARCHIVAL
-from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
+from elytron_agent.blocks.archive import NOT_ARCHIVAL, answering
+from elytron_core.contracts.conditions import AnyOf, Condition
 from elytron_core.contracts.knowledge.recall import Plane, RecallFilters, RecallHit
+from elytron_core.planes.conversation.transcript import PRIVATE, STORE
 
-PRIVATE: Final = "private"
-"""Metadata of a turn: true in a private conversation, which agents do not search."""
-STORE: Final = "store"
-"""Metadata of a turn: false if its request asked that it is not stored for memory."""
-
-
-def _differs(field: str, *, value: bool) -> AnyOf:
-    return AnyOf(conditions=(Condition(field=field, comparison=Comparison.NE, values=(value,)),))
-
-
-SEARCHABLE: Final = (_differs(PRIVATE, value=True), _differs(STORE, value=False))
-"""Conditions on metadata that leave out private conversations and turns that are not to be stored."""
 _WITHHELD: Final = (
     AnyOf(conditions=(Condition(field=PRIVATE, values=(True,)), Condition(field=STORE, values=(False,)))),
 )
@@ -36,15 +25,15 @@ async def search_conversations(
 ) -> Sequence[RecallHit]:
     """Return the messages and summaries that answer `query`, best first, of all conversations or of one.
 
-    Private conversations, turns with `store` false, and archival memories are left out. So is a summary of a
-    conversation that has a turn of these kinds.
+    Private messages, which no recall finds unasked, and archival memories are left out. So is a summary of a
+    conversation that has a private message.
     """
     filters = RecallFilters(
         planes=(Plane.TRANSCRIPT, Plane.SUMMARY),
         conversations=() if conversation is None else (conversation,),
-        where=(NOT_ARCHIVAL, *SEARCHABLE),
+        where=(NOT_ARCHIVAL,),
     )
-    hits = (await memory.recall(query, limit=limit, filters=filters)).hits
+    hits = answering(await memory.recall(query, limit=limit, filters=filters))
     summed_up = {hit.conversation for hit in hits if hit.plane is Plane.SUMMARY and hit.conversation is not None}
     withheld = {name for name in summed_up if await _has_withheld(memory, name)}
     return [hit for hit in hits if hit.plane is not Plane.SUMMARY or hit.conversation not in withheld]
@@ -52,4 +41,4 @@ async def search_conversations(
 
 async def _has_withheld(memory: MemoryFace, conversation: str) -> bool:
     filters = RecallFilters(planes=(Plane.TRANSCRIPT,), conversations=(conversation,), where=_WITHHELD)
-    return bool((await memory.list(filters=filters, limit=1)).items)
+    return bool((await memory.list(filters=filters, limit=1, include_private=True)).items)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from elytron.api import MemoryFace
-from elytron_agent.blocks.conversation_search import PRIVATE, STORE
 from elytron_agent.context import limits
 from elytron_agent.context.reference import Recalled, is_outside
 from elytron_core import limits as core_limits
@@ -57,7 +56,7 @@ class TurnRecall:
         report = task.result()
         if report.outcome is RecallOutcome.NOTHING:
             return (), "nothing"
-        new = [hit for hit in report.hits if not self._is_shown(hit, beside) and not _is_withheld(hit)]
+        new = [hit for hit in report.hits if not self._is_shown(hit, beside)]
         found = tuple(
             Recalled(
                 id=hit.id,
@@ -85,8 +84,3 @@ class TurnRecall:
         self._late.discard(task)
         if not task.cancelled():
             task.exception()  # taken, so that nothing is reported of one that no caller waits for
-
-
-def _is_withheld(hit: RecallHit) -> bool:
-    """Return whether agents do not see a turn. A condition of the filter would read the metadata of every turn."""
-    return hit.metadata.get(PRIVATE) is True or hit.metadata.get(STORE) is False

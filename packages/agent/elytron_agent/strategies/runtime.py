@@ -12,7 +12,6 @@ from elytron_agent import limits
 from elytron_agent.blocks.archive import Archive
 from elytron_agent.blocks.block import Block
 from elytron_agent.blocks.block_text import text_of
-from elytron_agent.blocks.conversation_search import SEARCHABLE
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.blocks.toolset import BlockTools, Naming
 from elytron_agent.strategies.session_search import session_search
@@ -20,7 +19,6 @@ from elytron_agent.strategies.strategy import Ending, Exchange, Placement, RunMe
 from elytron_core import limits as core_limits
 from elytron_core.contracts.conversation.projection import MemoryProjectionRequest
 from elytron_core.contracts.conversation.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
-from elytron_core.contracts.knowledge.recall import RecallFilters
 from elytron_core.errors import ElytronError
 from elytron_core.model import Request
 from elytron_core.planes.conversation.transcript import Message, Role
@@ -113,7 +111,6 @@ class RuntimeStrategy:
                 query=prompt[: core_limits.QUERY_CHARS],
                 max_chars=self._settings.max_chars,
                 recent_messages_limit=0,
-                filters=RecallFilters(where=SEARCHABLE),
             )
         )
         return report.system_memory_block if report.selected_ids else None

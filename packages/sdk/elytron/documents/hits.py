@@ -14,7 +14,9 @@ from elytron_core.policy.ranking.latest_answer import HELD, WINDOW, Told, asks_h
 from elytron_core.policy.temporal.freshness import freshness
 
 _COMMON = ("id", "plane", "text", "score", "at", "citations", "signals")
-_TURN_HITS = Vouched(RecallHit, *_COMMON, "speaker", "role", "channel", "conversation", "trust", "tags", "metadata")
+_TURN_HITS = Vouched(
+    RecallHit, *_COMMON, "speaker", "role", "channel", "conversation", "trust", "tags", "metadata", "privacy"
+)
 _FACT_HITS = Vouched(RecallHit, *_COMMON, "title", "kind", "reach", "trust", "privacy", "freshness", "hint")
 
 
@@ -34,6 +36,7 @@ def turn_hit(turn_id: TurnId, turn: transcript.Turn, part: int, /) -> RecallHit:
         trust=turn.trust_of(part),
         tags=turn.tags,
         metadata=dict(turn.metadata),
+        privacy=long_term.Privacy.PRIVATE if turn.is_private else None,
         citations=(turn_id,),
         signals={},
     )

@@ -27,21 +27,25 @@ class ReadTurn:
     def hit(self, turn_id: TurnId, part: int, /) -> RecallHit | None:
         """Return the hit of a message, without a score; None for one that may not be recalled.
 
-        It is shared: a caller that shows it gives it a score and copies its metadata.
+        A private one is among those that a search finds only if it asks for them. It is shared:
+        a caller that shows it gives it a score and copies its metadata.
         """
         try:
             return self._hits[part]
         except KeyError:
-            hit = turn_hit(turn_id, self.turn, part) if self.turn.is_recallable(part) else None
+            hit = turn_hit(turn_id, self.turn, part) if self._is_shown(part) else None
             return self._hits.setdefault(part, hit)
 
     def sentences(self, part: int, read: Callable[[str], tuple[Sentence, ...]], /) -> tuple[Sentence, ...]:
         """Return the sentences of a message as `read` gives them; none of one that may not be recalled."""
         known = self._sentences.get(part)
         if known is None:
-            known = read(self.turn.messages[part].text) if self.turn.is_recallable(part) else ()
+            known = read(self.turn.messages[part].text) if self._is_shown(part) else ()
             self._sentences[part] = known
         return known
+
+    def _is_shown(self, part: int) -> bool:
+        return self.turn.is_recallable(part, include_private=True)
 
 
 ReadT = TypeVar("ReadT", ReadTurn, Told)

@@ -22,6 +22,8 @@ from elytron_core.scope import ConversationKey, tag_forms
 from elytron_core.text import similarity
 from elytron_index import METADATA, Embedded, Unit
 
+PRIVATE_TALK = "transcript.private"
+"""The plane, in the index, of messages that are private: a search sees them only if it names this one too."""
 PARTS = 1_024
 """Places in a thread's order that each turn takes; more than a turn has messages."""
 
@@ -42,6 +44,11 @@ def units_of_value(ref: Ref, value: Value, /) -> tuple[Unit, ...]:
             return _skill(ref, value)
         case _:
             return _kept(ref, value)
+
+
+def plane_of(plane: str, /) -> str:
+    """Return the plane, for callers, of units that stand under `plane` in the index."""
+    return Plane.TRANSCRIPT if plane == PRIVATE_TALK else plane
 
 
 def called(subject: Subject, /) -> tuple[str, ...]:
@@ -94,7 +101,7 @@ def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
         Unit(
             ref=ref,
             part=part,
-            plane=Plane.TRANSCRIPT,
+            plane=PRIVATE_TALK if turn.is_private else Plane.TRANSCRIPT,
             text=message.text,
             speaker=message.speaker or "",
             role=message.role,
@@ -105,10 +112,10 @@ def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
             tags=tags,
             recorded_at=turn.recorded_at,
             trust=turn.trust_of(part).rank,
-            check=_check(message.speaker or "", message.text),
+            check=0 if turn.is_private else _check(message.speaker or "", message.text),
         )
         for part, message in enumerate(turn.messages)
-        if turn.is_recallable(part) and not similarity.is_blank(message.text)
+        if turn.is_recallable(part, include_private=True) and not similarity.is_blank(message.text)
     )
 
 

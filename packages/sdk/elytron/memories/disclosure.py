@@ -3,7 +3,7 @@
 from typing import Final
 
 from elytron.documents.plane_documents import KeptMemory
-from elytron.memories.lookup import FactMemory, Memory
+from elytron.memories.lookup import FactMemory, Memory, TurnMemory
 from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.errors import InvalidInput
 from elytron_core.planes.knowledge import long_term
@@ -24,6 +24,8 @@ def is_private(memory: Memory, /) -> bool:
     match memory:
         case FactMemory(fact=fact):
             return fact.privacy is Privacy.PRIVATE
+        case TurnMemory(turn=turn):
+            return turn.is_private
         case KeptMemory(home=home, value=value):
             return home.privacy(value) is Privacy.PRIVATE or home.is_private(value)
         case _:

@@ -7,8 +7,7 @@ from typing import Final
 from elytron.context import OperationContext
 from elytron.documents.stored_values import documents_at
 from elytron.indexing.statement_labels import is_standing
-from elytron.recall.filters import wants
-from elytron.recall.retrieval import index_filters
+from elytron.recall.filters import index_filters, wants
 from elytron_core import limits
 from elytron_core.contracts.conversation.projection import MemoryProjectionRequest
 from elytron_core.contracts.knowledge.recall import Plane

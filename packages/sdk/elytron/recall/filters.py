@@ -1,7 +1,9 @@
-"""Recall filters on stored memories, read from the documents themselves."""
+"""Recall filters: what they ask of the index, and of stored memories, read from the documents themselves."""
 
 from elytron.documents.plane_documents import KeptMemory, conversation_of, is_expired, is_forgotten
-from elytron.documents.planes import ASKED, OF_CONVERSATIONS, Reach
+from elytron.documents.planes import ASKED, OF_CONVERSATIONS, WITH_PRIVACY, Reach
+from elytron.indexing.units import PRIVATE_TALK, home_of, namespace_tag
+from elytron.memories.disclosure import SHOWN
 from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory
 from elytron_core.clock import Instant
 from elytron_core.contracts.knowledge.recall import Plane, RecallFilters
@@ -10,7 +12,8 @@ from elytron_core.planes.evidence import Trust
 from elytron_core.planes.knowledge import long_term, procedural
 from elytron_core.policy.query import metadata_conditions
 from elytron_core.policy.temporal import validity
-from elytron_core.scope import tag_forms
+from elytron_core.scope import ConversationKey, tag_forms
+from elytron_index import Filters
 
 _UNASKED = tuple(plane for plane in Plane if plane not in ASKED)
 
@@ -43,11 +46,50 @@ def asked_planes(filters: RecallFilters, /) -> tuple[Plane, ...]:
     return tuple(plane for plane in named if plane is Plane.RECORDS or not filters.namespace)
 
 
+def index_filters(
+    filters: RecallFilters, plane: Plane, now: Instant, key: ConversationKey | None, /, *, include_private: bool = False
+) -> Filters:
+    """Return what the index is to let through: `filters` for one plane, else what holds and is believed now.
+
+    `key` is the conversation that it is for, None where it cannot be trusted.
+    """
+    planes = (plane, PRIVATE_TALK) if plane is Plane.TRANSCRIPT and include_private else (plane,)
+    if plane not in WITH_PRIVACY and not filters.model_fields_set:
+        return Filters(planes=planes, as_of=now)
+    homes = (home_of(None), *((home_of(key),) if key is not None else ()))
+    parts = (
+        ("agent", filters.agents),
+        ("app", filters.apps),
+        ("project", filters.projects),
+        ("channel", filters.channels),
+        ("conversation", filters.conversations),
+        ("kind", filters.kinds),
+        ("authority", filters.authorities),
+        ("confidence", filters.confidences),
+        ("home", homes if plane is Plane.LONG_TERM else ()),
+        ("privacy", SHOWN if plane in WITH_PRIVACY and not include_private else ()),
+    )
+    return Filters(
+        planes=planes,
+        scope=tuple((name, values) for name, values in parts if values),
+        speakers=filters.speakers,
+        roles=filters.roles,
+        since=filters.since,
+        until=filters.until,
+        tags_any=filters.tags_any,
+        tags_all=(*filters.tags_all, *((namespace_tag(filters.namespace),) if filters.namespace else ())),
+        where=filters.where,
+        as_of=filters.as_of if filters.as_of is not None else now,
+        known_at=filters.known_at,
+        min_trust=filters.trust.rank if filters.trust is not None else None,
+    )
+
+
 def passes(memory: Memory, filters: RecallFilters, now: Instant, /) -> bool:
-    """Return whether a memory may be shown under `filters`."""
+    """Return whether a memory may be shown under `filters`, if it is not private or its caller asks for what is."""
     match memory:
         case TurnMemory():
-            return message_passes(memory.turn, memory.part, filters)
+            return message_passes(memory.turn, memory.part, filters, include_private=True)
         case FactMemory():
             return fact_passes(memory.fact, filters, now)
         case SkillMemory():
@@ -70,9 +112,11 @@ def is_meant(memory: Memory, filters: RecallFilters, /) -> bool:
             return _kept_is_meant(memory, filters)
 
 
-def message_passes(turn: transcript.Turn, part: int, filters: RecallFilters, /) -> bool:
+def message_passes(
+    turn: transcript.Turn, part: int, filters: RecallFilters, /, *, include_private: bool = False
+) -> bool:
     """Return whether a message may be shown under `filters`; forgotten, erased and archived ones never."""
-    return turn.is_recallable(part) and _message_is_meant(turn, part, filters)
+    return turn.is_recallable(part, include_private=include_private) and _message_is_meant(turn, part, filters)
 
 
 def _message_is_meant(turn: transcript.Turn, part: int, filters: RecallFilters) -> bool:

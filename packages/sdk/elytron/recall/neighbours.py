@@ -1,6 +1,7 @@
 """The turns before and after a hit in its conversation."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import values_at
@@ -13,7 +14,7 @@ from elytron_index import UnitView
 
 
 async def with_neighbours(
-    ctx: OperationContext, scope: Scope, hits: Sequence[RecallHit], /, *, count: int
+    ctx: OperationContext, scope: Scope, hits: Sequence[RecallHit], /, *, count: int, include_private: bool = False
 ) -> tuple[RecallHit, ...]:
     """Return the hits, each message with up to `count` recallable ones before it and after it, in order."""
     if not count or not any(hit.plane is Plane.TRANSCRIPT for hit in hits):
@@ -29,8 +30,9 @@ async def with_neighbours(
             )
     refs = (unit.ref for sides in beside.values() for side in sides for unit in side)
     turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
+    shown = partial(_shown, turns=turns, include_private=include_private)
     return tuple(
-        hit.model_copy(update={"before": _shown(beside[hit.id][0], turns), "after": _shown(beside[hit.id][1], turns)})
+        hit.model_copy(update={"before": shown(beside[hit.id][0]), "after": shown(beside[hit.id][1])})
         if hit.id in beside
         else hit
         for hit in hits
@@ -45,11 +47,13 @@ def _id_of(unit: UnitView) -> str:
     return transcript.message_id(TurnId(unit.ref.key), unit.part)
 
 
-def _shown(units: Sequence[UnitView], turns: dict[Ref, transcript.Turn]) -> tuple[NearbyTurn, ...]:
+def _shown(
+    units: Sequence[UnitView], *, turns: dict[Ref, transcript.Turn], include_private: bool
+) -> tuple[NearbyTurn, ...]:
     found: list[NearbyTurn] = []
     for unit in units:
         turn = turns.get(unit.ref)
-        if turn is not None and turn.is_recallable(unit.part):
+        if turn is not None and turn.is_recallable(unit.part, include_private=include_private):
             message = turn.messages[unit.part]
             found.append(
                 NearbyTurn(

@@ -1,20 +1,19 @@
 """Finding what answers a query: each plane's candidates, on one scale, with their texts."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, skill_hit, with_newer
 from elytron.documents.plane_documents import kept, text_of, title_of
-from elytron.documents.planes import ASKED, WITH_PRIVACY
+from elytron.documents.planes import ASKED
 from elytron.documents.stored_values import documents_at
 from elytron.embedding.embed_pass import nudge
 from elytron.indexing.search_result import Searched
-from elytron.indexing.units import home_of, namespace_tag
+from elytron.indexing.units import plane_of
 from elytron.memories.chat_aliases import meant
-from elytron.memories.disclosure import SHOWN
 from elytron.recall.answer_scores import answer_scores, answered
-from elytron.recall.filters import asked_planes
+from elytron.recall.filters import asked_planes, index_filters
 from elytron.recall.order import (
     Placed,
     Ranked,
@@ -108,9 +107,9 @@ async def gather(
     limit: int,
     diversity: Diversity = Diversity.AUTO,
     depth: int = 0,
-    include_private: bool = False,
+    private: Container[Plane] = (),
 ) -> Gathered:
-    """Return the best `limit` hits for `query`, fewer if fewer answer; with `depth`, the order of that many too."""
+    """Return the best `limit` hits, private ones of the planes `private`; with `depth`, the order of that many too."""
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return Gathered(NothingReason.EMPTY_SPACE)
@@ -130,7 +129,7 @@ async def gather(
             question if plane is Plane.TRANSCRIPT else _grounded(question, grounding),
             vector,
             limit=_wanted(plane, max(limit, depth)),
-            filters=index_filters(filters, plane, now, key, include_private=include_private),
+            filters=index_filters(filters, plane, now, key, include_private=plane in private),
             diversity=diversity,
         )
         for plane in _planes(index, filters, key)
@@ -198,7 +197,7 @@ def _unembedded(ctx: OperationContext, scope: Scope, index: SpaceIndex, use: Vec
 
 def _planes(index: SpaceIndex, filters: RecallFilters, key: ConversationKey | None) -> list[Plane]:
     """Return the planes that are asked and hold something; without a trusted conversation nothing said is recalled."""
-    held, asked = index.planes(), asked_planes(filters)
+    held, asked = {plane_of(plane) for plane in index.planes()}, asked_planes(filters)
     return [plane for plane in asked if plane in held and (key is not None or plane is not Plane.TRANSCRIPT)]
 
 
@@ -267,44 +266,6 @@ async def _ranked(
             case _:
                 ranked += in_own_order(await _kept(ctx, scope, found[plane], asked.now))
     return in_one_order(ranked, route)
-
-
-def index_filters(
-    filters: RecallFilters, plane: Plane, now: Instant, key: ConversationKey | None, /, *, include_private: bool = False
-) -> Filters:
-    """Return what the index is to let through: `filters` for one plane, else what holds and is believed now.
-
-    `key` is the conversation that it is for, None where it cannot be trusted.
-    """
-    if plane not in WITH_PRIVACY and not filters.model_fields_set:
-        return Filters(planes=(plane,), as_of=now)
-    homes = (home_of(None), *((home_of(key),) if key is not None else ()))
-    parts = (
-        ("agent", filters.agents),
-        ("app", filters.apps),
-        ("project", filters.projects),
-        ("channel", filters.channels),
-        ("conversation", filters.conversations),
-        ("kind", filters.kinds),
-        ("authority", filters.authorities),
-        ("confidence", filters.confidences),
-        ("home", homes if plane is Plane.LONG_TERM else ()),
-        ("privacy", SHOWN if plane in WITH_PRIVACY and not include_private else ()),
-    )
-    return Filters(
-        planes=(plane,),
-        scope=tuple((name, values) for name, values in parts if values),
-        speakers=filters.speakers,
-        roles=filters.roles,
-        since=filters.since,
-        until=filters.until,
-        tags_any=filters.tags_any,
-        tags_all=(*filters.tags_all, *((namespace_tag(filters.namespace),) if filters.namespace else ())),
-        where=filters.where,
-        as_of=filters.as_of if filters.as_of is not None else now,
-        known_at=filters.known_at,
-        min_trust=filters.trust.rank if filters.trust is not None else None,
-    )
 
 
 def _wanted(plane: Plane, limit: int) -> int:

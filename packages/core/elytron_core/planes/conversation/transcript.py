@@ -22,6 +22,10 @@ TURN_NAMES = "turn_names"
 CHAT_ALIASES = "chat_aliases"
 SEQUENCE_DIGITS = 12
 SPEAKERS_KEPT = 32
+PRIVATE = "private"
+"""Metadata of a turn: true in a private conversation."""
+STORE = "store"
+"""Metadata of a turn: false if its request asked that it is not stored for memory."""
 
 MessageText = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
 At = Annotated[Instant, Field(ge=limits.EARLIEST_MS, le=limits.LATEST_MS)]
@@ -153,9 +157,18 @@ class Turn(Value):
     title: str | None = None
     """Chat name in the write of the turn, if the head did not have it yet."""
 
-    def is_recallable(self, part: int, /) -> bool:
-        """Return whether a message may be recalled: it is stored, and not an instruction of the system."""
-        return self.messages[part].role is not Role.SYSTEM and self.is_kept(part)
+    @property
+    def is_private(self) -> bool:
+        """True if the host's metadata say so: of a private conversation, or that it is not to be stored for memory."""
+        return self.metadata.get(PRIVATE) is True or self.metadata.get(STORE) is False
+
+    def is_recallable(self, part: int, /, *, include_private: bool = False) -> bool:
+        """Return whether a message may be recalled and learned from.
+
+        It is stored, not an instruction of the system, and private only for a caller that asks for that.
+        """
+        is_open = include_private or not self.is_private
+        return is_open and self.messages[part].role is not Role.SYSTEM and self.is_kept(part)
 
     def is_kept(self, part: int, /) -> bool:
         """Return whether a message is in use: neither hidden, nor gone, nor restricted, nor in an archived turn."""

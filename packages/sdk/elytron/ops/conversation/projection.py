@@ -28,6 +28,7 @@ from elytron_core.contracts.conversation.projection import (
     MemoryProjectionReport,
     MemoryProjectionRequest,
     MissReason,
+    PrivateContext,
     PrivateGate,
     SectionName,
 )
@@ -87,7 +88,7 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
     max_len, by_bound = _bound(ctx, request)
     wanted = request.recall_limit if request.recall_limit is not None else _fitting(max_len)
     limit = _gathered(wanted, request.recent_messages_limit + len(facts))
-    gathered = await gather(ctx, scope, request.query, request.filters, limit=limit, include_private=True)
+    gathered = await gather(ctx, scope, request.query, request.filters, limit=limit, private=_with_private(request))
     within = conversation.within(scope)
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     private = await private_of(ctx, within, request, gathered.hits, is_trusted=conversation.is_trusted)
@@ -201,6 +202,11 @@ def _note(gathered: Gathered) -> str:
     return "it is doubtful that these answer" if is_doubtful else ""
 
 
+def _with_private(request: MemoryProjectionRequest) -> tuple[Plane, ...]:
+    """Return the planes of which private memories are gathered; private facts always, so that they can be counted."""
+    return tuple(Plane) if request.private_context is PrivateContext.ALLOWED else (Plane.LONG_TERM,)
+
+
 def _gathered(wanted: int, standing: int) -> int:
     """Return how many are gathered: memories in the block already are not recalled twice."""
     return min(max(wanted, 1) + standing, limits.RECALL_MAX)
@@ -253,6 +259,7 @@ async def _recent(
         return ()
     tag = record.conversation_tag(scope.conversation_key)
     documents = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", limit=limit, descending=True)
+    is_private_shown = request.private_context is PrivateContext.ALLOWED
     messages: list[builder.RecentMessage] = []
     for document in reversed(documents):
         turn = transcript.Turn.from_bytes(document.body)
@@ -266,6 +273,6 @@ async def _recent(
                 is_outside=turn.trust_of(part) is Trust.OUTSIDE,
             )
             for part, message in enumerate(turn.messages)
-            if message_passes(turn, part, request.filters)
+            if message_passes(turn, part, request.filters, include_private=is_private_shown)
         ]
     return tuple(messages[-limit:])

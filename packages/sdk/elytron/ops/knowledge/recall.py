@@ -17,6 +17,7 @@ from elytron_core.contracts.knowledge.recall import (
     MemoryRecallReport,
     MemoryRecallRequest,
     NothingReason,
+    Plane,
     RecallHit,
     RecallOutcome,
     RerankUse,
@@ -24,6 +25,7 @@ from elytron_core.contracts.knowledge.recall import (
 from elytron_core.contracts.scope_fields import Clip, ClipReason
 from elytron_core.model import Vouched
 from elytron_core.policy.ranking import answer_score
+from elytron_core.scope import Scope
 from elytron_core.text.token_estimate import estimate_tokens
 
 _REPORTS = Vouched(MemoryRecallReport, *MemoryRecallReport.model_fields)
@@ -42,7 +44,7 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
         limit=max(end, limits.RERANK_HITS if ctx.models.reranker is not None else 0),
         diversity=request.diversity,
         depth=limits.RECALL_MAX if request.why_not else 0,
-        include_private=request.include_private,
+        private=tuple(Plane) if request.include_private else (),
     )
     rerank, ordered = RerankUse.NONE, gathered.hits
     if ctx.models.reranker is not None:
@@ -63,7 +65,7 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
         query=request.query,
         outcome=outcome,
         reason=reason,
-        hits=await with_neighbours(ctx, scope, hits, count=request.neighbours) if request.neighbours else hits,
+        hits=await _beside(ctx, scope, request, hits),
         considered=gathered.considered,
         intent=gathered.intent.value,
         sequence=gathered.sequence,
@@ -83,6 +85,14 @@ async def recall(ctx: OperationContext, request: MemoryRecallRequest, /) -> Memo
         unembedded=gathered.unembedded,
         alias=gathered.alias,
     )
+
+
+async def _beside(
+    ctx: OperationContext, scope: Scope, request: MemoryRecallRequest, hits: tuple[RecallHit, ...]
+) -> tuple[RecallHit, ...]:
+    if not request.neighbours:
+        return hits
+    return await with_neighbours(ctx, scope, hits, count=request.neighbours, include_private=request.include_private)
 
 
 def _found(gathered: Gathered, /, *, has_hits: bool) -> tuple[RecallOutcome, NothingReason | None]:

@@ -188,7 +188,7 @@ async def _answering(ctx: OperationContext, scope: Scope, request: RecordSearchR
         request.query,
         RecallFilters(planes=(Plane.RECORDS,), namespace=request.namespace, where=request.where),
         limit=end,
-        include_private=request.include_private,
+        private=(Plane.RECORDS,) if request.include_private else (),
     )
     scores = {place_of(hit.id): hit.score for hit in gathered.hits[request.offset :]}
     found = await values_at(ctx.store, scope.space, [ref for ref in scores if ref is not None], Record)
