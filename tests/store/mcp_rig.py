@@ -25,10 +25,10 @@ async def connected(url: str, clock: FrozenClock, *, timeout_s: float = 10) -> M
     return await McpStore.open(tools, clock=clock, ids=RandomIds(clock))
 
 
-async def opened(files: FileServer, clock: FrozenClock) -> McpStore:
+async def opened(files: FileServer, clock: FrozenClock, *, profile: str | None = None) -> McpStore:
     """Return a store on a server in this process."""
     tools = ToolFiles(ToolSession(lambda: Client(mcp_server(files), cache=None)), project="test", sleep=no_wait)
-    return await McpStore.open(tools, clock=clock, ids=RandomIds(clock))
+    return await McpStore.open(tools, clock=clock, ids=RandomIds(clock), profile=profile)
 
 
 @asynccontextmanager

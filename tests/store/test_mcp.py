@@ -9,6 +9,7 @@ from tests.store.mcp_file_server import FileServer
 from tests.store.mcp_rig import opened
 
 from elytron_core.clock import FrozenClock
+from elytron_core.errors import StoreForeign
 from elytron_core.planes.knowledge.profiles import ErasurePromise
 from elytron_core.ports.store import Erasure, Put, Store
 from elytron_store.conformance import ReopenSuite, StoreSuite
@@ -31,6 +32,17 @@ class TestMcpStore(Handles, StoreSuite, ReopenSuite):
         assert sum(secret in kept for kept in kept_in(tmp_path)) == 2
         await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),), blobs=("aa",)))
         assert not any(secret in kept for kept in kept_in(tmp_path))
+
+
+@pytest.mark.anyio
+async def test_a_store_opens_again_with_the_profile_that_it_was_made_with_and_with_no_other(tmp_path: Path) -> None:
+    files = FileServer(tmp_path)
+    for _ in range(2):
+        await (await opened(files, CLOCK, profile="desktop-embedded-sdk")).close()
+    for other in (None, "esp-embedded-sdk"):
+        with pytest.raises(StoreForeign) as refused:
+            await opened(files, CLOCK, profile=other)
+        assert refused.value.profile == "desktop-embedded-sdk"
 
 
 def kept_in(folder: Path) -> list[bytes]:

@@ -125,6 +125,22 @@ async def test_what_may_not_is_told_at_once_and_nothing_of_the_server(
     await tools.close()
 
 
+async def test_a_failure_that_does_not_say_whether_it_may_be_tried_again_is_not() -> None:
+    asked: list[str] = []
+
+    class Failing:
+        async def call(self, tool: str, _arguments: Mapping[str, Any], /) -> Any:
+            asked.append(tool)
+            return type("Answer", (), {"is_error": True, "text": json.dumps({"code": "RESOURCE_BUSY"})})()
+
+        async def close(self) -> None:
+            return
+
+    with pytest.raises(StoreBusy):
+        await ToolFiles(Failing(), project="notes", sleep=Waits()).read("/a")
+    assert asked == ["file_read"]
+
+
 async def test_an_appending_that_arrived_is_not_made_again(files: FileServer) -> None:
     tools = on(files)
     files.faults = [Fault("file_write", "RESOURCE_BUSY", retryable=True, after=True)]

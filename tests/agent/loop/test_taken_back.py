@@ -9,7 +9,9 @@ from tests.agent.places import EVERYWHERE, journal_beside
 import elytron
 from elytron import FactAction, FactChangeRequest, Privacy
 from elytron.api import MemoryFace
+from elytron.runtime_records import records_of
 from elytron_agent import Agent, AgentSettings
+from elytron_agent.runs.journal import AGENTS
 from elytron_core.errors import NotFound
 from elytron_core.ports.chat import ModelRequest
 
@@ -68,6 +70,21 @@ async def test_an_erased_turn_leaves_its_summary_and_the_others_are_summed_up_an
     again = await fresh.compact()
     assert again is not None
     assert "marigold" not in again.text
+
+
+async def test_a_summary_that_is_named_and_gone_is_not_found(memory: MemoryFace) -> None:
+    model = ScriptedChat(text("Noted."))
+    agent = agent_of(memory, model)
+    for said in ("My boat is called Marimba.", "It is blue.", "It is old."):
+        await agent.say(said)
+    made = await agent.compact()
+    assert made is not None
+    records = records_of(memory)
+    named = [each async for each in records.below((AGENTS, agent.name, agent.name)) if each.key.startswith("summary")]
+    assert len(named) == 1
+    await records.erase(named)
+    with pytest.raises(NotFound, match="summary"):
+        await agent_of(memory, model).say("What do you know?")
 
 
 async def test_nothing_of_an_erased_turn_or_fact_stands_in_the_file(tmp_path: Path) -> None:

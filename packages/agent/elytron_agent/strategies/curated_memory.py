@@ -74,15 +74,18 @@ class CuratedStrategy:
 
     async def before_run(self, _conversation: str, _prompt: str, /) -> RunMemory:
         """Return the snapshot of this run, and its tools. What they change shows in the next run."""
-        try:
-            async with asyncio.timeout(limits.RUN_TIMEOUT_S):
-                found = {target: await self._store.read(target) for target in Target}
-            shown = [snapshot_of(target, found[target], self._store.limit_of(target)) for target in Target]
-        except (ElytronError, OSError) as error:
-            logger.warning("curated memory cannot be read: the run goes on without (%s)", type(error).__name__)
-            shown = []
+        shown = [await self._shown(target) for target in Target]
         tools = (MemoryTool(self._store).tool, session_search(self._memory))
         return RunMemory(system="\n\n".join(filter(None, shown)), tools=tools)
+
+    async def _shown(self, target: Target) -> str:
+        try:
+            async with asyncio.timeout(limits.RUN_TIMEOUT_S):
+                return snapshot_of(target, await self._store.read(target), self._store.limit_of(target))
+        except (ElytronError, OSError) as error:
+            name = target.file_name
+            logger.warning("%s cannot be read: the run goes on without it (%s)", name, type(error).__name__)
+            return ""
 
     async def after_run(self, _conversation: str, _exchange: Exchange, /) -> None:
         """Do nothing: the model itself writes by its tool."""

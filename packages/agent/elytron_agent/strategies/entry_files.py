@@ -1,16 +1,21 @@
-"""Entries as files that people read and edit: locked, replaced as a whole, and never overwritten if edited by hand."""
+"""Entries as files that people read and edit: locked, replaced as a whole, and never overwritten if edited by hand.
+
+A symbolic link, or anything else that is no plain file, is refused in their places: a folder that somebody else filled
+could otherwise have any file of the machine read to a model, or written over.
+"""
 
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from stat import S_ISLNK, S_ISREG
 from typing import Final, NamedTuple
 
 from elytron_agent import limits
 from elytron_agent.strategies.entries import DELIMITER, Entries, Target, is_written, parsed, written
 from elytron_core.clock import Clock
-from elytron_core.errors import LimitExceeded
+from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_store.file.disk.locks import locked
-from elytron_store.file.disk.places import make_folder, write_file
+from elytron_store.file.disk.places import NEW_SUFFIX, make_folder, write_file
 
 _BACKUPS: Final = ".bak."
 
@@ -31,16 +36,15 @@ class EntryFiles:
 
     @contextmanager
     def lock(self, target: Target, /) -> Generator[None]:
-        """Hold the file against other threads and processes. Raises StoreBusy at once if it is held."""
+        """Hold the file against other threads and processes. Raises StoreBusy at once if it is held, InvalidInput."""
         make_folder(self._folder)
-        with locked(self._folder / f".{target.file_name}.lock", wait_s=0):
+        with locked(self._place(f".{target.file_name}.lock"), wait_s=0):
             yield
 
     def read(self, target: Target, /) -> FileText | None:
-        """Return what the file holds, None if there is none. Raises LimitExceeded."""
-        path = self._folder / target.file_name
+        """Return what the file holds, None if there is none. Raises LimitExceeded, InvalidInput."""
         try:
-            with path.open("rb") as file:
+            with self._place(target.file_name).open("rb") as file:
                 data = file.read(limits.CURATED_FILE_BYTES + 1)
         except FileNotFoundError:
             return None
@@ -52,23 +56,40 @@ class EntryFiles:
             return FileText(None, data)
 
     def write(self, target: Target, entries: Entries, /) -> None:
-        """Leave the file with these entries, whole and for good, or as it was."""
-        write_file(self._folder / target.file_name, written(entries).encode())
+        """Leave the file with these entries, whole and for good, or as it was. Raises InvalidInput."""
+        self._write(target.file_name, written(entries).encode())
 
     def append(self, target: Target, text: str, entry: str, /) -> None:
-        """Leave the file with `entry` behind `text`, which stays as it is."""
+        """Leave the file with `entry` behind `text`, which stays as it is. Raises InvalidInput."""
         whole = f"{text.rstrip()}{DELIMITER}{entry}" if text.strip() else entry
-        write_file(self._folder / target.file_name, whole.encode())
+        self._write(target.file_name, whole.encode())
 
     def back_up(self, target: Target, data: bytes, /) -> str:
         """Keep a copy of a file that was edited by hand, one for each state of it; return its name."""
         beginning = f"{target.file_name}{_BACKUPS}"
         for path in sorted(self._folder.glob(f"{beginning}*")):
-            if path.stat().st_size == len(data) and path.read_bytes() == data:
+            if self._place(path.name).stat().st_size == len(data) and path.read_bytes() == data:
                 return path.name
         name = f"{beginning}{self._clock.now()}"
-        write_file(self._folder / name, data)
+        self._write(name, data)
         return name
+
+    def _write(self, name: str, data: bytes) -> None:
+        self._place(f"{name}{NEW_SUFFIX}")
+        write_file(self._place(name), data)
+
+    def _place(self, name: str) -> Path:
+        """Return the path of a file here. Raises InvalidInput if what is there is no plain file."""
+        path = self._folder / name
+        try:
+            mode = path.lstat().st_mode
+        except FileNotFoundError:
+            return path
+        if S_ISREG(mode):
+            return path
+        kind = "a symbolic link" if S_ISLNK(mode) else "no plain file"
+        problem = f"has {kind} named {name}: put the file itself there, or name the folder where it is"
+        raise InvalidInput(field="directory", problem=problem)
 
 
 def entries_of(found: FileText | None, /) -> Entries:

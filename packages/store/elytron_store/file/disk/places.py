@@ -22,6 +22,8 @@ from elytron_store.path_probe import is_folder
 _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600
 _LOG = "log"
+NEW_SUFFIX = ".new"
+"""Ending of the name of a file that is written beside the one whose place it takes."""
 
 
 class Places:
@@ -70,7 +72,7 @@ def create(path: Path, /) -> FileIO:
 
 def write_file(path: Path, data: bytes, /) -> None:
     """Leave a file with `data` at `path`, whole and for good, or what was there."""
-    beside = path.with_name(f"{path.name}.new")
+    beside = path.with_name(f"{path.name}{NEW_SUFFIX}")
     with create(beside) as file:
         write_all(file, data)
         sync(file)
