@@ -1,6 +1,6 @@
 """Entries as files that people read and edit: locked, replaced as a whole, and never overwritten if edited by hand.
 
-A symbolic link, or anything else that is no plain file, is refused in their places: a folder that somebody else filled
+A symbolic link, or anything else that is no plain file, is refused in their places: a folder that another person filled
 could otherwise have any file of the machine read to a model, or written over.
 """
 
@@ -88,7 +88,7 @@ class EntryFiles:
         if S_ISREG(mode):
             return path
         kind = "a symbolic link" if S_ISLNK(mode) else "no plain file"
-        problem = f"has {kind} named {name}: put the file itself there, or name the folder where it is"
+        problem = f"has {kind} named {name}: put the file itself there, or name the folder of that file"
         raise InvalidInput(field="directory", problem=problem)
 
 
