@@ -352,3 +352,21 @@ async def test_the_passes_under_way_are_stopped_when_a_runtime_closes(monkeypatc
     async with opened("memory:", Stuck()) as memory:
         await tell(memory, "a boat")
         await asyncio.sleep(0)
+
+
+async def test_inspection_counts_vectors_by_model_and_those_that_another_model_made(tmp_path: Path) -> None:
+    store, old, new = str(tmp_path / "m.db"), WordEmbedder("old"), WordEmbedder("new")
+    async with opened(store, old) as memory:
+        await tell(memory, "a boat", "some tea")
+        await memory.embed()
+        found = await memory.inspect()
+        assert (found.embedded_units, found.unembedded_units, found.stale_units) == ({"old": 2}, 0, 0)
+    async with opened(store, new, former_embedder=old) as memory:
+        found = await memory.inspect()
+        assert (found.embedded_units, found.unembedded_units, found.stale_units) == ({"old": 2}, 2, 2)
+        assert found.compared_model == "old"
+        assert (await memory.switch_model()).switched
+        found = await memory.inspect()
+        assert (found.embedded_units, found.unembedded_units, found.stale_units) == ({"new": 2}, 0, 0)
+    async with opened(store, None) as memory:
+        assert (await memory.inspect()).unembedded_units == 0

@@ -153,6 +153,10 @@ class SpaceIndex:
         kept = self._state.vectors.models.get(model)
         return self._state.embeddable - (kept.count if kept is not None else 0)
 
+    def stale(self, model: str, /) -> int:
+        """Return how many units are to have a vector of `model` and have one of another model instead."""
+        return self._state.stale(model)
+
     def unembedded_refs(self, model: str, /, *, limit: int, skip: Container[Ref] = ()) -> tuple[Ref, ...]:
         """Return up to `limit` documents with such units, in the order in which they came, those in `skip` left out."""
         refs = self._state.refs

@@ -130,6 +130,7 @@ def inspected(console: "Console", report: MemoryInspectionReport, /) -> None:
             "to": when(report.last_at),
             "speakers": ", ".join(report.speakers),
             "index": f"{report.indexed_units} units, {report.index_bytes:,} bytes",
+            "vectors": _vectors(report),
             "state": report.state_fingerprint,
             "events": report.event_fingerprint,
             "head": report.head,
@@ -150,6 +151,16 @@ def inspected(console: "Console", report: MemoryInspectionReport, /) -> None:
             console.print(f"  {problem.damage}: {line(problem.what)}{aside}", soft_wrap=True)
     if report.journal_account is not None:
         console.print(f"journal: {accounted(report.journal_account)}", soft_wrap=True)
+
+
+def _vectors(report: MemoryInspectionReport) -> str:
+    """Return how many units have vectors of which model, and how many lack one; empty if none has or is to have."""
+    if not report.embedded_units and not report.unembedded_units:
+        return ""
+    lacking = f"{report.unembedded_units} without" if report.unembedded_units else ""
+    stale = f"{lacking} ({report.stale_units} of them by another model)" if report.stale_units else lacking
+    made = (f"{count} by {line(model)}" for model, count in report.embedded_units.items())
+    return ", ".join(filter(None, (*made, stale)))
 
 
 def promised(store: StoreCapabilities, /) -> str:

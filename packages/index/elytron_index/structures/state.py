@@ -190,6 +190,15 @@ class State:
         kept = self.vectors.models.get(model)
         return np.flatnonzero(wanted if kept is None else wanted & ~kept.has(size))
 
+    def stale(self, model: str, /) -> int:
+        """Return how many of these units have a vector of another model."""
+        size = self.columns.size
+        others = np.zeros(size, np.bool_)
+        for name, kept in self.vectors.models.items():
+            if name != model:
+                others |= kept.has(size)
+        return int(np.count_nonzero(others[self.unembedded(model)]))
+
     @property
     def size_bytes(self) -> int:
         """About how much memory this takes."""

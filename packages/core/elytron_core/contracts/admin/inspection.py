@@ -159,7 +159,11 @@ class MemoryInspectionReport(Value):
     compared_model: str | None = None
     """The model whose vectors recall compares; none if nothing was embedded."""
     unembedded_units: int = 0
-    """Units that have no vector of it yet."""
+    """Units without a vector of the model of this runtime's embedder; without one, of the model compared."""
+    stale_units: int = 0
+    """Those of them that have a vector of another model: `switch_model` makes them again."""
+    embedded_units: dict[str, int] = {}
+    """Number of units that have a vector, by the model that made it."""
     runtime_skills: RuntimeSkillCounts = RuntimeSkillCounts()
     agent_skills: AgentSkillDirectoryReport = AgentSkillDirectoryReport(directories=0)
     """Contents of this runtime's agent skill directories, read for this report."""

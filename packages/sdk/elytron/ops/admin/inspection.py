@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from elytron.capabilities import catalog_of
 from elytron.context import OperationContext
@@ -34,7 +34,7 @@ from elytron_core.ids import ConversationTag, TurnId
 from elytron_core.planes import embedding, tools
 from elytron_core.planes.conversation import transcript
 from elytron_core.planes.knowledge import procedural
-from elytron_core.planes.space import COLLECTIONS
+from elytron_core.planes.space import COLLECTIONS, SpaceRecord
 from elytron_core.policy.host import modes
 from elytron_core.policy.integrity.journal_heads import Head
 from elytron_core.policy.skills import governance
@@ -42,6 +42,9 @@ from elytron_core.policy.tools import experience
 from elytron_core.ports import store_pages
 from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
+
+if TYPE_CHECKING:
+    from elytron_index.space_index import SpaceIndex
 
 CONVERSATIONS_SHOWN = 200
 _CURSOR = CursorForm(re.compile(r"(.+)\.[0-9a-f]{12}"), "a replay report of this conversation")
@@ -96,6 +99,8 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
         journal_account=seen.account.report(COLLECTIONS) if seen.account is not None and not seen.damaged else None,
         compared_model=seen.compared,
         unembedded_units=seen.unembedded,
+        stale_units=seen.stale,
+        embedded_units=seen.embedded,
         runtime_skills=governance.counted(seen.skills, at=ctx.clock.now()),
         agent_skills=await ctx.skill_dirs.scan(at=ctx.clock.now()),
         work=seen.work,
@@ -126,6 +131,10 @@ class _Seen:
     jobs: dict[str, int] = field(default_factory=dict[str, int])
     compared: str | None = None
     unembedded: int = 0
+    stale: int = 0
+    embedded: dict[str, int] = field(default_factory=dict[str, int])
+    models: dict[str, str] = field(default_factory=dict[str, str])
+    """The names of models, by their tags."""
     skills: list[procedural.Skill] = field(default_factory=list[procedural.Skill])
     registries: dict[str, tools.AgentToolRegistrySnapshot] = field(
         default_factory=dict[str, tools.AgentToolRegistrySnapshot]
@@ -153,11 +162,18 @@ class _Seen:
         if self.account is not None:
             async for entry in store_pages.entries(ctx.store, scope.space, after=self.events.sequence):
                 self.account.retell(entry)
-        if self.exists:
+        if record is not None:
             self.work, self.jobs = await work_of(ctx, scope.space)
             index = await ctx.folds.current(scope.space)
             self.units, self.index_bytes = index.units, index.size_bytes
-            self.unembedded = index.unembedded(index.compared) if index.compared else 0
+            self._count_vectors(ctx, record, index)
+
+    def _count_vectors(self, ctx: OperationContext, record: SpaceRecord, index: "SpaceIndex") -> None:
+        wanted = ctx.encoders.wanted
+        model = record.model_tag(wanted.info.model) if wanted is not None else index.compared
+        if model:
+            self.unembedded, self.stale = index.unembedded(model), index.stale(model)
+        self.embedded = {self.models[tag]: units for tag, units in index.models().items() if tag in self.models}
 
     @property
     def standing(self) -> HeadStanding | None:
@@ -173,6 +189,10 @@ class _Seen:
                 self.conversations.append(transcript.Conversation.from_bytes(document.body))
             case embedding.EMBEDDING:
                 self.compared = embedding.EmbeddingChoice.from_bytes(document.body).model
+            case embedding.VECTORS:
+                tag = document.ref.key.rpartition(".")[2]
+                if tag not in self.models:
+                    self.models[tag] = embedding.VectorSet.from_bytes(document.body).model
             case procedural.SKILLS:
                 self.skills.append(procedural.Skill.from_bytes(document.body))
             case tools.REGISTRIES:
