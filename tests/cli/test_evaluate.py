@@ -1,5 +1,7 @@
 """`elytron evaluate`: rates beside their bars."""
 
+from pathlib import Path
+
 from tests.cli.conftest import CommandLine
 
 
@@ -9,3 +11,23 @@ def test_the_rates_of_hooks_are_printed(elytron: CommandLine) -> None:
     assert "missed" not in shown
     rates = elytron.json("evaluate", "hooks")["rates"]
     assert {rate["name"]: rate["value"] for rate in rates}["fact_recall_recall"] == 1.0
+
+
+def test_the_rates_of_turns_in_a_file_are_printed_and_a_missed_bar_is_an_exit_code(
+    elytron: CommandLine, tmp_path: Path
+) -> None:
+    example = Path(__file__).parents[2] / "examples" / "turns.jsonl"
+    rates = elytron.json("evaluate", "hooks", str(example))["rates"]
+    assert {rate["name"]: rate["value"] for rate in rates}["fact_recall_recall"] == 1.0
+    own = tmp_path / "own.jsonl"
+    own.write_text(
+        '{"kind": "turn", "user": "My name is Ada.", "assistant": "Hello."}\n'
+        '{"kind": "question", "user": "Who am I?", "expects": ["Ada", "Byron"]}\n'
+    )
+    shown = elytron("evaluate", "hooks", str(own), "--no-json", expect=1).stdout
+    assert "missed" in shown
+    assert "nothing in the turns to measure: " in shown
+    own.write_text('{"kind": "turn", "user": "Hi"}\n')
+    refused = elytron.error("evaluate", "hooks", str(own), expect=6)
+    assert "'own.jsonl', line 1" in refused["reason"]
+    assert "assistant" in refused["reason"]

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from elytron_agent.hooks.evaluation import HookRates, Rate, evaluate
+from elytron_agent.hooks.evaluation.rates import HookRates, Rate
+from elytron_agent.hooks.evaluation.scripted_turns import evaluate
 
 pytestmark = pytest.mark.anyio
 

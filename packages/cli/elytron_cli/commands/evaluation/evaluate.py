@@ -1,6 +1,7 @@
 """Evaluation: rates that say how well memory does its work, measured on what ships."""
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +14,7 @@ from elytron_cli.tables import common as tables_common
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from elytron_agent.hooks.evaluation import HookRates
+    from elytron_agent.hooks.evaluation.rates import HookRates
 
 
 @click.group("evaluate", cls=Group)
@@ -23,15 +24,19 @@ def evaluate() -> None:
 
 
 @evaluate.command("hooks")
+@click.argument("file", required=False, metavar="[FILE]", type=click.Path(path_type=Path))
 @common
-def hooks() -> int | None:
-    """Tell scripted turns to turn hooks, in a memory of their own, and print the rates.
+def hooks(*, file: Path | None) -> int | None:
+    """Tell turns to turn hooks, in a memory of their own, and print the rates.
 
-    Exits with 1 if a rate misses its bar.
+    The turns are those that ship, or those of FILE: lines of JSON, of the kinds turn, question, wait and setup. Exits
+    with 1 if a rate misses its bar.
     """
-    from elytron_agent.hooks.evaluation import evaluate as rated
+    from elytron_agent.hooks.evaluation.scripted_turns import evaluate as rated
+    from elytron_agent.hooks.evaluation.turn_file import read_script
+    from elytron_agent.hooks.evaluation.turn_rates import evaluate_turns
 
-    rates = asyncio.run(rated())
+    rates = asyncio.run(rated() if file is None else evaluate_turns(read_script(file)))
     output().report(rates, _shown)
     return None if rates.hold else FAILURE
 
@@ -47,3 +52,6 @@ def _shown(console: "Console", found: "HookRates") -> None:
         for rate in found.rates
     )
     tables_common.table(console, ("rate", "value", "bar", ""), rows, numbers=("value", "bar"))
+    if found.unmeasured:
+        names = ", ".join(name.replace("_", " ") for name in found.unmeasured)
+        console.print(f"nothing in the turns to measure: {names}", soft_wrap=True)
