@@ -1,18 +1,20 @@
 """Rates of an evaluation, each with the bar that it is held to."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from elytron_core.model import Value
 
-CEILINGS: Final = {
+CEILINGS: Final[Mapping[str, float]] = {
     "prompt_duplicate_rate": 0.0,
     "persisted_history_echo_rate": 0.0,
     "duplicate_growth": 1.05,
     "session_isolation_leak": 0.0,
 }
 """Rates that are at most their bar, with it."""
-FLOORS: Final = dict.fromkeys(
-    (
+FLOORS: Final[Mapping[str, float]] = {
+    name: 1.0
+    for name in (
         "history_equivalence",
         "fact_recall_precision",
         "fact_recall_recall",
@@ -20,9 +22,8 @@ FLOORS: Final = dict.fromkeys(
         "expired_fact_suppression",
         "idempotency",
         "compaction_triggers",
-    ),
-    1.0,
-)
+    )
+}
 """Rates that are at least their bar, with it."""
 
 
@@ -57,6 +58,6 @@ class HookRates(Value):
 
 def rate_of(name: str, part: float, whole: float, /, *, bar: float | None = None) -> Rate:
     """Return the rate `part` of `whole` beside its own bar, or beside `bar`."""
-    own = CEILINGS.get(name, FLOORS.get(name, 0.0))
+    own = CEILINGS[name] if name in CEILINGS else FLOORS[name]
     value = part / whole if whole else 0.0
     return Rate(name=name, value=value, bar=own if bar is None else bar, is_ceiling=name in CEILINGS)

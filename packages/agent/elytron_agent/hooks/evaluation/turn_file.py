@@ -121,7 +121,7 @@ def _line(text: bytes) -> _Line:
         raise invalid(error) from None
     match line:
         case SetupLine(bars=bars):
-            if bars.keys() - (CEILINGS | FLOORS).keys():
+            if bars.keys() - CEILINGS.keys() - FLOORS.keys():
                 problem = f"names no rate: there are {', '.join([*CEILINGS, *FLOORS])}"
                 raise InvalidInput(field="bars", problem=problem)
         case TurnLine() | QuestionLine():
