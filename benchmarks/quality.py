@@ -1,11 +1,12 @@
 """How well recall finds what answers: recall as shipped, plain baselines beside it, each signal off in turn.
 
-    python -m benchmarks.quality [--long] [--unseen] [--small] [--ordinary] [--data FILE] [--half HALF]
-                                 [--only NAME ...] [--embedder NAME] [--ablation]
+    python -m benchmarks.quality [--long] [--unseen] [--small] [--ordinary] [--languages] [--decoys] [--data FILE]
+                                 [--half HALF] [--only NAME ...] [--embedder NAME] [--ablation]
 
 Without more the made sets of `benchmarks/quality_data` are asked; with --long the long conversations with an assistant,
 with --unseen those that were written before recall was asked about them, with --small and --ordinary the small spaces
-and the ordinary conversations, with --data a file in LoCoMo's form, which is not part of this project. Each group is a
+and the ordinary conversations, with --languages spaces in many languages, with --decoys spaces in which the questions'
+words mislead, with --data a file in LoCoMo's form, which is not part of this project. Each group is a
 table of its own. --half chooses the questions of small spaces and ordinary conversations: "held" for the figures of the
 docs, "fit" for all that is chosen by looking.
 

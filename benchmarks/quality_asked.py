@@ -3,6 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from benchmarks.quality_languages import decoys, other_language, own_language
 from benchmarks.quality_long import long_chats
 from benchmarks.quality_ordinary import ordinary, small
 from benchmarks.quality_sets import Told, locomo, made
@@ -18,8 +19,13 @@ def add_sets(parser: ArgumentParser, /) -> None:
     )
     parser.add_argument("--small", action="store_true", help="small spaces of single facts")
     parser.add_argument("--ordinary", action="store_true", help="ordinary conversations of some 200 turns")
+    parser.add_argument("--languages", action="store_true", help="small spaces in many languages, and across languages")
+    parser.add_argument("--decoys", action="store_true", help="small spaces whose other memories share words")
     parser.add_argument(
-        "--half", choices=("fit", "held"), default="held", help="whose questions of --small and --ordinary are asked"
+        "--half",
+        choices=("fit", "held"),
+        default="held",
+        help="whose questions of --small, --ordinary, --languages and --decoys are asked",
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="of these only the ones of such names")
 
@@ -37,6 +43,10 @@ def groups(arguments: Namespace, /) -> list[list[Told]]:
         found.append(small(arguments.half))
     if arguments.ordinary:
         found.append(ordinary(arguments.half))
+    if arguments.languages:
+        found += [own_language(arguments.half), other_language(arguments.half)]
+    if arguments.decoys:
+        found.append(decoys(arguments.half))
     only = arguments.only
     asked = [[told for told in sets if only is None or told.name in only] for sets in found or [made()]]
     return [sets for sets in asked if sets]

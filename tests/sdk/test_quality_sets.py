@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from benchmarks.answer_score import Asked, Group, asked_of, chances, fitted, scores_of
 from benchmarks.quality import Measured, measure
+from benchmarks.quality_languages import decoys, other_language, own_language
 from benchmarks.quality_ordinary import Half, ordinary, small
 from benchmarks.quality_sets import ELSEWHERE, NOTHING, Question, Told, Turn
 from benchmarks.quality_sums import Likeness, Meaning, Share, Sum
@@ -58,6 +59,14 @@ def test_the_halves_of_a_conversation_share_their_turns_and_no_question() -> Non
     for one, other in zip(ordinary("fit"), ordinary("held"), strict=True):
         assert one.turns == other.turns
         assert not set(one.questions) & set(other.questions)
+
+
+@pytest.mark.parametrize("half", ["fit", "held"])
+def test_a_half_of_the_languages_has_at_least_six_languages_and_no_space_of_the_other(half: Half) -> None:
+    other: Half = "held" if half == "fit" else "fit"
+    assert len({question.kind for told in own_language(half) for question in told.questions}) >= 6
+    for sets in (own_language, other_language, decoys):
+        assert not {told.name for told in sets(half)} & {told.name for told in sets(other)}
 
 
 async def test_likeness_is_plain_cosine() -> None:
