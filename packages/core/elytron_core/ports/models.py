@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from elytron_core.policy.query.question_label import QuestionLabel
 
@@ -80,6 +80,15 @@ class Embedder(Protocol):
 
     async def embed_query(self, text: str, /) -> Sequence[float]:
         """Return the vector of a query. Raises ModelUnavailable, ModelRefused."""
+        ...
+
+
+@runtime_checkable
+class LoadedEmbedder(Embedder, Protocol):
+    """An embedder that reads a model before its first vector, which may take longer than a query waits for one."""
+
+    async def load_model(self) -> None:
+        """Read the model, unless it is read. Raises ModelUnavailable, UnreadableFile."""
         ...
 
 

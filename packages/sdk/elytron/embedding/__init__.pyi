@@ -5,3 +5,4 @@ from elytron.embedding.model2vec import Model2VecEmbedder as Model2VecEmbedder
 from elytron.embedding.model_files import KeptModel as KeptModel
 from elytron.embedding.model_files import kept_models as kept_models
 from elytron.embedding.model_files import model_folder as model_folder
+from elytron.embedding.use_encoder import UseEmbedder as UseEmbedder

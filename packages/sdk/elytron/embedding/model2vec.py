@@ -60,6 +60,11 @@ class Model2VecEmbedder:
     def info(self) -> EmbedderInfo:
         return EmbedderInfo(self._manifest.model, self._manifest.dimensions)
 
+    async def load_model(self) -> None:
+        """Read the model, unless it is read. Raises UnreadableFile."""
+        if self._loaded is None:
+            await asyncio.to_thread(self.load)
+
     async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
         """Return one vector per text, in order. Raises UnreadableFile."""
         return await asyncio.to_thread(self._encode, texts)

@@ -6,9 +6,10 @@ from array import array
 from collections.abc import Awaitable, Sequence
 from typing import Final, TypeVar
 
+from elytron_core import limits
 from elytron_core.errors import ElytronError, ModelError, ModelRefused, ModelUnavailable
 from elytron_core.planes.embedding import VectorSet, vector_set
-from elytron_core.ports.models import Embedder
+from elytron_core.ports.models import Embedder, LoadedEmbedder
 
 Answer = TypeVar("Answer")
 
@@ -25,7 +26,12 @@ async def embed_texts(embedder: Embedder, texts: Sequence[str], /) -> list[Seque
 
 
 async def embed_query(embedder: Embedder, text: str, /, *, wait_s: float) -> bytes:
-    """Return the vector of a query as little-endian float32. Raises ModelUnavailable, ModelRefused."""
+    """Return the vector of a query as little-endian float32. Raises ModelUnavailable, ModelRefused.
+
+    A model on this machine is read before the wait begins: the first query of a process would else be without a vector.
+    """
+    if isinstance(embedder, LoadedEmbedder):
+        await _load(embedder)
     try:
         async with asyncio.timeout(wait_s):
             numbers = await _asked(embedder.embed_query(text), embedder)
@@ -53,6 +59,14 @@ def checked(embedder: Embedder, made: dict[str, Sequence[float]], /) -> VectorSe
         raise ModelRefused(f"what {info.model!r} gave is no vector to compare: {error.message}") from None
     except (TypeError, ValueError, OverflowError, struct.error):
         raise ModelRefused(f"what {info.model!r} gave is no vector of numbers") from None
+
+
+async def _load(embedder: LoadedEmbedder) -> None:
+    try:
+        async with asyncio.timeout(limits.EMBED_LOAD_WAIT_S):
+            await _asked(embedder.load_model(), embedder)
+    except TimeoutError:
+        raise ModelUnavailable(f"{embedder.info.model!r} was not read within {limits.EMBED_LOAD_WAIT_S:g} s") from None
 
 
 async def _asked(answer: Awaitable[Answer], embedder: Embedder) -> Answer:
