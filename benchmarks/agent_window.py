@@ -19,8 +19,8 @@ from pathlib import Path
 import elytron
 from elytron.api import MemoryFace
 from elytron_agent import Agent, AgentSettings, CallKey, Compacted, RunBudget, Tool
-from elytron_agent.context.tokens import bytes_of
-from elytron_core.contracts.knowledge.recall import Plane
+from elytron_agent.context.compaction import bytes_of
+from elytron_core.contracts.recall import Plane
 from elytron_core.ports.chat import Finished, FinishReason, ModelEvent, ModelInfo, ModelRequest, TextDelta, ToolCall
 
 ANSWER = "I made a note of the boat and of the pier, and will tell you as soon as somebody asks me about either. " * 6

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.answer_score import asked_of
 from benchmarks.quality_ordinary import ordinary, small, space_of
 from benchmarks.quality_sets import ELSEWHERE, MADE, NOTHING, Told
-from elytron_core.policy.ranking import answer_score
+from elytron_core.policy.ranking import weights
 
 MARKS: Final = (0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
 FIRST: Final = 3
@@ -49,7 +49,7 @@ async def run() -> None:
     for name, spaces in groups.items():
         asked = await asked_of(spaces, None)
         kinds = np.array([question.kind for space in spaces for question in space.questions])
-        estimates = np.array([answer_score.answered(one.signs, is_encoded=False) for one in asked])
+        estimates = np.array([weights.answered(one.signs, is_encoded=False) for one in asked])
         is_right = np.array([bool(one.evidence[:FIRST].any()) for one in asked])
         for mark in MARKS:
             found = estimates >= mark

@@ -7,7 +7,7 @@ and that it is this one (a share that falls with how far a hit is behind the bes
 the same (made, long, unseen, small, ordinary), and in each group questions with an answer and questions that nothing
 answers; of small spaces and ordinary conversations the half "fit" is taken. With an embedder this takes a quarter of an
 hour and more, for the long conversations have to be embedded. Printed are the numbers that stand in
-`elytron_core.policy.ranking.answer_score`, and what numbers fitted to the other groups make of each group: the means
+`elytron_core.policy.ranking.weights`, and what numbers fitted to the other groups make of each group: the means
 beside the shares that are evidence, and reliability tables over all, by hits and by questions.
 """
 
@@ -25,10 +25,10 @@ from benchmarks.quality_ordinary import ordinary, small
 from benchmarks.quality_sets import Told, made
 from benchmarks.quality_systems import Shipped
 from benchmarks.quality_unseen import unseen
-from elytron.recall import answer_scores, order
+from elytron.recall import order
 from elytron_core.ids import TurnId
-from elytron_core.planes.conversation import transcript
-from elytron_core.policy.ranking.answer_score import COMPARED, Estimate, Signs, shares
+from elytron_core.planes import transcript
+from elytron_core.policy.ranking.weights import COMPARED, Estimate, Signs, shares
 from elytron_core.ports.models import Embedder
 from elytron_index import Candidates
 
@@ -87,10 +87,11 @@ class Group(NamedTuple):
 async def asked_of(sets: Sequence[Told], embedder: Embedder | None) -> list[Asked]:
     """Return what the first hits of every question are."""
     seen: list[Candidates] = []
+    shipped = order.answer_scores
 
     def scores(found: Candidates, /) -> list[float]:
         seen.append(found)
-        return answer_scores.answer_scores(found)
+        return shipped(found)
 
     setattr(order, "answer_scores", scores)  # noqa: B010 - to look on, as nothing else may
     asked: list[Asked] = []
@@ -104,7 +105,7 @@ async def asked_of(sets: Sequence[Told], embedder: Embedder | None) -> list[Aske
                 places = [item.unit for item in found.found[:COMPARED]]
                 ids = [transcript.message_id(TurnId(place.ref.key), place.part) for place in places]
                 gold = [name in question.gold for name in system.names(told, ids)]
-                signs = answer_scores.signs_of(found)
+                signs = order.signs_of(found)
                 asked.append(Asked(signs._replace(behind=signs.behind[:COMPARED]), np.array(gold), bool(question.gold)))
     return asked
 

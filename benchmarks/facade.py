@@ -16,8 +16,8 @@ import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Accepted, Envelope, Transport
-from elytron_core.contracts.conversation.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
-from elytron_core.contracts.knowledge.control import MemoryGetRequest
+from elytron_core.contracts.control import MemoryGetRequest
+from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 

@@ -25,10 +25,10 @@ from benchmarks.rigs import tables
 from benchmarks.rigs.children import READY, Child, Voice
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.conversation.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
-from elytron_core.contracts.knowledge.recall import MemoryRecallRequest
+from elytron_core.contracts.recall import MemoryRecallRequest
+from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.ids import SpaceId
-from elytron_core.planes.conversation.transcript import Message
+from elytron_core.planes.transcript import Message
 from elytron_core.scope import Scope
 from elytron_gateway import wire
 from elytron_gateway.routes.surfaces import gateway_surfaces

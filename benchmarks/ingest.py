@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import elytron
-from elytron_store.sqlite.database.driver import library
+from elytron_store.sqlite.driver import library
 
 BATCH = 500
 WRITES_UNDER_WAY = 2

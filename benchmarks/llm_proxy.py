@@ -203,9 +203,8 @@ def talk(turns: int) -> tuple[list[str], list[str], list[str]]:
 async def chat_requests(placement: str | None, *, turns: int, max_chars: int = CHARS) -> list[str]:
     """Return what reaches the model in a chat of so many turns; None: without memory."""
     import elytron
-    from elytron_adapter.dispatch import Dispatcher
-    from elytron_adapter.entry import Entrance
-    from elytron_adapter.identity.principals import Development
+    from elytron_adapter.dispatch import Dispatcher, Entrance
+    from elytron_adapter.identity.access_keys import Development
     from elytron_proxy import MemoryUse, Placement, ProxyApp, ProxySettings, Upstream
 
     seen: list[str] = []

@@ -43,16 +43,16 @@ MODULES = (
     "elytron/transfer/bootstrap.py",
     "elytron/transfer/restore.py",
     "elytron_core/policy/admission/rules.py",
-    "elytron_core/policy/transcript/view_cut.py",
+    "elytron_core/policy/transcript.py",
     "elytron_core/policy/projection/builder.py",
     "elytron_core/policy/projection/escape.py",
-    "elytron_core/policy/projection/lines.py",
     "elytron_core/policy/projection/sections.py",
-    "elytron_core/policy/ranking/answer_score.py",
+    "elytron_core/policy/projection/sections.py",
+    "elytron_core/policy/ranking/weights.py",
     "elytron_core/policy/ranking/facts.py",
     "elytron_adapter",
     "elytron_gateway/accounts/users.py",
-    "elytron_index/structures/filter_masks.py",
+    "elytron_index/structures/visibility.py",
 )
 """Those that carry promises: commits, erasure, encryption, admission, the fence, keys, filters, archives."""
 FILES = 40

@@ -25,7 +25,7 @@ import numpy as np
 import elytron
 from benchmarks.corpora import DIMENSIONS, Looked, corpus
 from benchmarks.recall import filled
-from elytron.indexing import checkpoint_schedule
+from elytron.indexing import checkpoints
 from elytron_core.ports.models import EmbedderInfo
 
 ASKED = 2
@@ -50,7 +50,7 @@ class Prepared:
 
 def written(store: str, size: int, prepared: Path, /, *, plain: bool) -> None:
     """Fill the store and end without closing it, and without a checkpoint of the index."""
-    checkpoint_schedule.ASIDE_LEAST = sys.maxsize
+    checkpoints.ASIDE_LEAST = sys.maxsize
     data = corpus(size)
     np.save(prepared, data.asked[:ASKED])
     prepared.with_suffix(".json").write_text(json.dumps(data.questions[:ASKED]))

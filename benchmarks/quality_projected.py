@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from benchmarks.quality_asked import add_sets, chosen
 from benchmarks.quality_sets import APART, UNANSWERED, Question, Told
 from benchmarks.quality_systems import Shipped
-from elytron_core.contracts.conversation.projection import MemoryProjectionReport
-from elytron_core.contracts.knowledge.recall import RecallHit
+from elytron_core.contracts.projection import MemoryProjectionReport
+from elytron_core.contracts.recall import RecallHit
 from elytron_core.policy.projection.escape import escape
-from elytron_core.policy.projection.lines import label_of, line_of, minute
-from elytron_core.text.token_estimate import CHARS_PER_TOKEN
+from elytron_core.policy.projection.sections import label_of, line_of, minute
+from elytron_core.text.similarity import CHARS_PER_TOKEN
 
 TOKENS = (1_000, 2_000, 4_000, 8_000)
 HITS = 300

@@ -10,16 +10,17 @@ from typing import NamedTuple, Protocol
 import elytron
 from benchmarks.quality_sets import Told, Turn
 from elytron_core.clock import instant
-from elytron_core.contracts.admin.embedding import EmbeddingOutcome
-from elytron_core.contracts.conversation.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.maintenance import EmbeddingOutcome
+from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.evidence import Role
 from elytron_core.ids import SpaceId
-from elytron_core.planes.conversation.transcript import Message, Role
+from elytron_core.planes.transcript import Message
 from elytron_core.policy.ranking import weights as ranking_weights
 from elytron_core.policy.ranking.weights import Weights
 from elytron_core.ports.models import Embedder
 from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope
-from elytron_core.text import stopwords
+from elytron_core.text import analyser
 from elytron_core.text.analyser import Analyser
 from elytron_index import Bm25, Change, IndexQuery, Unit
 from elytron_index.space_index import SpaceIndex
@@ -108,7 +109,7 @@ class Fts5:
 
     async def ask(self, told: Told, text: str, limit: int, /) -> list[Found]:
         words = _WORD.findall(text.lower().replace("'s", " "))
-        words = [word for word in words if word not in stopwords.ENGLISH] or words
+        words = [word for word in words if word not in analyser.ENGLISH] or words
         if not words:
             return []
         query = " OR ".join(f'"{word}"' for word in dict.fromkeys(words))

@@ -13,7 +13,7 @@ from typing import Any
 
 import elytron
 from elytron_core.clock import FrozenClock, Instant, instant
-from elytron_core.planes.knowledge.long_term import Authority, Kind
+from elytron_core.planes.facts import Authority, Kind
 
 ABSENT = "not: "
 """What begins so must not be found."""

@@ -23,10 +23,10 @@ from pathlib import Path
 import elytron
 from benchmarks.corpora import Corpus, Looked, corpus
 from benchmarks.growth import resident_bytes
-from elytron.indexing.checkpoint_store import CHECKPOINT
+from elytron.indexing.checkpoints import CHECKPOINT
 from elytron_core import limits
 from elytron_core.clock import SystemClock
-from elytron_core.contracts.admin.embedding import EmbeddingOutcome
+from elytron_core.contracts.maintenance import EmbeddingOutcome
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Document, Entry, JournalEntry, Put, Store
 from elytron_store import open_store

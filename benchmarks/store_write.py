@@ -23,10 +23,9 @@ from threading import Thread
 from elytron_core.clock import Instant, SystemClock
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
-from elytron_store.durability import Durability
-from elytron_store.sqlite import SqliteStore, driver_report, setup
-from elytron_store.sqlite.database import rows
-from elytron_store.sqlite.database.driver import Raw, library
+from elytron_store.engine import Durability
+from elytron_store.sqlite import SqliteStore, driver_report, schema, setup
+from elytron_store.sqlite.driver import Raw, library
 
 AT = Instant(1_767_225_600_000)
 BODY = os.urandom(600)
@@ -63,11 +62,11 @@ class RawWriter:
         cursor.execute("BEGIN IMMEDIATE")
         for space, key in changes:
             sequence = self.heads[space] = self.heads.get(space, 0) + 1
-            cursor.execute(INSERT, (space, "turns", key, BODY, rows.check_of(space, "turns", key, 1, body=BODY)))
-            check = rows.check_of(space, sequence, AT, "write", "turns", key, DIGEST)
+            cursor.execute(INSERT, (space, "turns", key, BODY, schema.check_of(space, "turns", key, 1, body=BODY)))
+            check = schema.check_of(space, sequence, AT, "write", "turns", key, DIGEST)
             cursor.execute(APPEND, (space, sequence, AT, "write", "turns", key, DIGEST, check))
         for space in {space for space, _ in changes}:
-            cursor.execute(HEAD, (space, self.heads[space], rows.check_of(space, self.heads[space])))
+            cursor.execute(HEAD, (space, self.heads[space], schema.check_of(space, self.heads[space])))
         cursor.execute("COMMIT")
 
 

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.linear_fit import Labelled, Pieces, Settings, fit, found_at, held_out, labelled, mark_of, pack
-from elytron_core.policy.query.question_label import QuestionLabel
-from elytron_index.lexicon.question_classifier import MODEL, LinearQuestionClassifier
+from elytron_core.policy.ranking.query import QuestionLabel
+from elytron_index.lexicon.classifiers import QUESTION_MODEL, LinearQuestionClassifier
 
 QUESTIONS: Final = Path(__file__).parent / "sentences" / "questions.tsv"
-WRITTEN: Final = Path(__file__).parents[1] / "packages/index/elytron_index" / f"{MODEL}.model"
+WRITTEN: Final = Path(__file__).parents[1] / "packages/index/elytron_index" / f"{QUESTION_MODEL}.model"
 SETTINGS: Final = Settings(hashed=0.3, buckets=1 << 14)
 FALSE: Final = {
     QuestionLabel.ASSISTANT: 0.03,
@@ -55,7 +55,7 @@ def train() -> None:
         show(texts, label, lambda chosen, s=scores, t=truth, m=mark: found_at(s[chosen], t[chosen], m))
         weights.append(fit(pieces, truth, np.ones(len(texts), np.bool_), SETTINGS))
         marks.append(mark)
-    WRITTEN.write_bytes(pack(MODEL, tuple(QuestionLabel), weights, marks, pieces))
+    WRITTEN.write_bytes(pack(QUESTION_MODEL, tuple(QuestionLabel), weights, marks, pieces))
     print(f"{len(texts)} questions; {WRITTEN.name}: {WRITTEN.stat().st_size} bytes")
 
 

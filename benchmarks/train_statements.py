@@ -29,13 +29,13 @@ from benchmarks.linear_fit import (
     pack,
 )
 from elytron_core.ports.models import StatementLabel
+from elytron_index.lexicon.classifiers import STATEMENT_MODEL, pieces_of
 from elytron_index.lexicon.linear_model import LinearModel
-from elytron_index.lexicon.statement_classifier import MODEL, pieces_of
 
 Mask = NDArray[np.bool_]
 
 SENTENCES = Path(__file__).parent / "sentences" / "statements.tsv"
-WRITTEN = Path(__file__).parents[1] / "packages/index/elytron_index" / f"{MODEL}.model"
+WRITTEN = Path(__file__).parents[1] / "packages/index/elytron_index" / f"{STATEMENT_MODEL}.model"
 SETTINGS = Settings(hashed=0.33, vectors=0.05, buckets=1 << 17, frequent=300, least=2)
 MARKS = {StatementLabel.STANDING: 1.0, StatementLabel.OCCASION: 0.0}
 """Scores above which a label holds: chosen on statements held out in turn, with few false ones before many found."""
@@ -64,7 +64,7 @@ def show(texts: list[Labelled], label: StatementLabel, scores: Floats, mark: flo
 
 def blind(path: Path) -> None:
     """Print totals of the model that ships on the statements of `path`."""
-    texts, model = labelled(path), LinearModel.load(MODEL)
+    texts, model = labelled(path), LinearModel.load(STATEMENT_MODEL)
     for place, label in enumerate(map(StatementLabel, model.labels)):
         scores = np.array([max(model.scores(piece)[place] for piece in cut(each.text)) for each in texts])
         show(texts, label, scores, 0.0)
@@ -87,7 +87,9 @@ def main() -> None:
             show(texts, label, held_out(pieces, truth, SETTINGS), MARKS[label])
         weights.append(fit(pieces, truth, np.ones(len(texts), np.bool_), SETTINGS))
         show(texts, label, highest(pieces.scores(weights[-1]), pieces.owner, len(texts)), MARKS[label])
-    WRITTEN.write_bytes(pack(MODEL, tuple(StatementLabel), weights, [MARKS[label] for label in StatementLabel], pieces))
+    WRITTEN.write_bytes(
+        pack(STATEMENT_MODEL, tuple(StatementLabel), weights, [MARKS[label] for label in StatementLabel], pieces)
+    )
     print(f"{WRITTEN.name}: {WRITTEN.stat().st_size} bytes")
 
 

@@ -23,8 +23,8 @@ from websockets.asyncio.server import ServerConnection, serve
 import elytron
 from elytron import MemoryRecallReport, MemoryRecallRequest
 from elytron.registry import by_name
-from elytron_adapter import codec
-from elytron_adapter.identity.principals import Development
+from elytron_adapter import envelope
+from elytron_adapter.identity.access_keys import Development
 from elytron_http_shell import create_app
 
 CALLS = 1_000
@@ -75,12 +75,12 @@ async def measured(calls: dict[str, Call], count: int) -> dict[str, float]:
 
 async def main(count: int) -> float:
     """Measure and print; return the ratio."""
-    request = codec.decode(by_name("recall"), json.dumps(QUERY).encode())
+    request = envelope.decode(by_name("recall"), json.dumps(QUERY).encode())
     assert isinstance(request, MemoryRecallRequest)
     frame = json.dumps({"type": "command.recall", "id": "1", "payload": QUERY})
     async with served() as (memory, port), serve(echo, "127.0.0.1", 0, compression=None) as bare:
         bare_port = next(iter(bare.sockets)).getsockname()[1]
-        size = len(codec.encode(await memory.recall(request)))
+        size = len(envelope.encode(await memory.recall(request)))
         asked = f"{size:08d}".ljust(len(frame))
         async with (
             connect(f"ws://127.0.0.1:{bare_port}", compression=None, proxy=None) as echoing,

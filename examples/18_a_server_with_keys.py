@@ -9,8 +9,8 @@ import httpx
 
 import elytron
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
-from elytron_adapter.identity.principals import PrincipalKind
 from elytron_core.ids import SpaceId
+from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.server import Serving, served
 
 

@@ -7,7 +7,7 @@ import asyncio
 
 import elytron
 from elytron_agent import Archive, BlockShelf, BlockTools, CallKey, MemoryFiles, Tool
-from elytron_agent.blocks.block_text import text_of
+from elytron_agent.blocks.shelf import text_of
 from elytron_agent.tool import Arguments
 
 

@@ -22,7 +22,7 @@ import elytron
 from benchmarks.rigs import tables
 from elytron_agent import Agent, AgentSettings, BlockShelf, CallKey, RunEnded, StopReason, Tool
 from elytron_core.clock import Instant, SystemClock
-from elytron_core.contracts.conversation.transcript import MemoryTranscriptReplayRequest
+from elytron_core.contracts.transcript import MemoryTranscriptReplayRequest
 from elytron_core.ports.chat import (
     Finished,
     FinishReason,

@@ -14,7 +14,7 @@ from elytron_core.ports.store import Store
 from elytron_store import Durability, open_store
 from elytron_store.sealed.providers import LocalKeys
 from elytron_store.sealed.store import SealedStore
-from elytron_store.sqlite.database.driver import Library, library
+from elytron_store.sqlite.driver import Library, library
 from elytron_store.sqlite.store import SqliteStore
 
 

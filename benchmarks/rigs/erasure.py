@@ -22,7 +22,7 @@ from pathlib import Path
 
 import elytron
 from benchmarks.rigs import tables
-from elytron.indexing.checkpoint_store import CHECKPOINT
+from elytron.indexing.checkpoints import CHECKPOINT
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Accepted, Auth, AuthKind, Duplicated, Envelope, Source, SourceKind, Transport
 from elytron_core import limits

@@ -26,8 +26,8 @@ import uvicorn
 import elytron
 from benchmarks.rigs import tables
 from elytron import MemoryListRequest, RemoteMemory
-from elytron.remote.retry import WAITED_FOR
-from elytron_adapter.identity.principals import Development
+from elytron.remote.memory import WAITED_FOR
+from elytron_adapter.identity.access_keys import Development
 from elytron_core.errors import ElytronError
 from elytron_http_shell import create_app
 

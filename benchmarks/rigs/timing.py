@@ -27,8 +27,7 @@ from typing import Literal
 import elytron
 from benchmarks.http import answer, elytron_server, request
 from benchmarks.rigs import tables
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
+from elytron_adapter.dispatch import Dispatcher, Entrance
 from elytron_adapter.envelope import Transport
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
 from elytron_core import limits

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import elytron
-from elytron_core.contracts.scope_fields import IdempotencyKey
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
+from elytron_core.scope import IdempotencyKey
 
 Say = Callable[[str], None]
 

@@ -11,24 +11,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.conversation.transcript import TranscriptReplayView as View
+from elytron_core.contracts.transcript import TranscriptReplayView as View
+from elytron_core.evidence import EvidenceAuthority, Role
 from elytron_core.ids import ConversationTag, TurnId
-from elytron_core.planes.conversation.actors import ActorAttribution
-from elytron_core.planes.conversation.attributes import AttributePolicy, TurnAttribute
-from elytron_core.planes.conversation.host_refs import HostOpaqueRef, HostRefVisibility
-from elytron_core.planes.conversation.transcript import (
+from elytron_core.planes.transcript import (
+    ActorAttribution,
+    AttributePolicy,
+    HostOpaqueRef,
+    HostRefVisibility,
     Lifecycle,
     Message,
     Redaction,
     ToolObservation,
     Turn,
+    TurnAttribute,
     TurnSource,
     turn_id,
 )
-from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.planes.roles import Role
-from elytron_core.policy.host.profiles import default_profile
-from elytron_core.policy.transcript.view_cut import cut
+from elytron_core.policy.host import default_profile
+from elytron_core.policy.transcript import cut
 from elytron_core.scope import ConversationKey
 
 COUNT = 100_000

@@ -17,12 +17,12 @@ from tests.transports.serving import Served, served
 
 import elytron
 from elytron_a2a_shell import MessageName, a2a_app
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
-from elytron_adapter.identity.principals import Development, PrincipalKind
+from elytron_adapter.dispatch import Dispatcher, Entrance
+from elytron_adapter.identity.access_keys import Development
 from elytron_cli.server.extras import Wanted
 from elytron_core import limits
 from elytron_core.errors import PayloadTooLarge
+from elytron_core.planes.space import PrincipalKind
 
 pytestmark = pytest.mark.anyio
 

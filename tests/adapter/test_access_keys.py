@@ -15,13 +15,14 @@ from elytron_adapter.identity.access_keys import (
     AccessKeyRequest,
     AccessKeys,
     AccessListRequest,
+    Principal,
 )
-from elytron_adapter.identity.principals import Principal, PrincipalKind
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, InvalidInput, NotFound, StoreFull, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SeededIds, SpaceId
-from elytron_core.policy.privacy.secrets import scrub
+from elytron_core.planes.space import PrincipalKind
+from elytron_core.policy.privacy import scrub
 from elytron_core.ports.store import Batch, Committed, Erasure
 from elytron_store.wrappers.wrapper import PassingStore
 

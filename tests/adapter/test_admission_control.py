@@ -6,8 +6,9 @@ from contextlib import AsyncExitStack
 import pytest
 
 from elytron_adapter.admission_control import Bounds, FairPlaces, Unshed
-from elytron_adapter.identity.principals import Principal, PrincipalKind
+from elytron_adapter.identity.access_keys import Principal
 from elytron_core.errors import Overloaded, RateLimited
+from elytron_core.planes.space import PrincipalKind
 
 pytestmark = pytest.mark.anyio
 

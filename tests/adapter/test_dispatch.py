@@ -9,14 +9,14 @@ from elytron import MemoryRuntime
 from elytron.registry import OPERATIONS, AnyOperation, Role
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Accepted, Auth, AuthKind, Duplicated, Envelope, Rejected, Response, Transport
-from elytron_adapter.identity.principals import PrincipalKind
-from elytron_core.contracts.admin.inspection import MemoryInspectionRequest
-from elytron_core.contracts.conversation.write import MemoryWriteReport
-from elytron_core.contracts.knowledge.control import MemoryGetRequest
-from elytron_core.contracts.knowledge.recall import MemoryRecallReport, MemoryRecallRequest, NothingReason
+from elytron_core.contracts.control import MemoryGetRequest
+from elytron_core.contracts.inspection import MemoryInspectionRequest
+from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest, NothingReason
+from elytron_core.contracts.transcript import MemoryWriteReport
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
+from elytron_core.planes.space import PrincipalKind
 
 pytestmark = pytest.mark.anyio
 

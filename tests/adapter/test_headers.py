@@ -2,7 +2,7 @@
 
 from starlette.datastructures import Headers
 
-from elytron_adapter.http.headers import heads_of
+from elytron_adapter.http.requests import heads_of
 
 RAW = [(b"host", b"localhost"), (b"x-name", b"first"), (b"x-name", b"second"), (b"x-latin", "ü".encode("latin-1"))]
 

@@ -13,10 +13,18 @@ import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Accepted, Auth, AuthKind, Duplicated, Envelope, Rejected, Response, Transport
-from elytron_core.contracts.admin.archive import MemoryImportReport, MemoryImportRequest
-from elytron_core.contracts.admin.inspection import MemoryInspectionRequest
-from elytron_core.contracts.conversation.write import (
-    FactDraft,
+from elytron_core.contracts.archive import MemoryImportReport, MemoryImportRequest
+from elytron_core.contracts.control import (
+    ControlOutcome,
+    MemoryControlReport,
+    MemoryCorrectRequest,
+    MemoryEraseRequest,
+    MemoryForgetRequest,
+)
+from elytron_core.contracts.facts import FactDraft
+from elytron_core.contracts.inspection import MemoryInspectionRequest
+from elytron_core.contracts.skills import RuntimeSkillDeleteRequest
+from elytron_core.contracts.transcript import (
     LongTermExtraction,
     MemoryWriteReport,
     MemoryWriteRequest,
@@ -25,19 +33,11 @@ from elytron_core.contracts.conversation.write import (
     TranscriptWrite,
     TurnDraft,
 )
-from elytron_core.contracts.knowledge.control import (
-    ControlOutcome,
-    MemoryControlReport,
-    MemoryCorrectRequest,
-    MemoryEraseRequest,
-    MemoryForgetRequest,
-)
-from elytron_core.contracts.knowledge.skills import RuntimeSkillDeleteRequest
-from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.model import Value
-from elytron_core.planes.knowledge.long_term import FACTS
-from elytron_core.planes.knowledge.procedural import SKILLS
+from elytron_core.planes.facts import FACTS
+from elytron_core.planes.skills import SKILLS
 from elytron_core.ports.store import Action, Batch, Committed, Store
+from elytron_core.scope import ScopedRequest
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio

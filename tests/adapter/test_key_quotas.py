@@ -5,17 +5,15 @@ import pytest
 import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.admission_control import Bounds, FairPlaces
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
+from elytron_adapter.dispatch import Dispatcher, Entrance
 from elytron_adapter.envelope import Rejected, Response, Transport
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, AccessQuotaRequest
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, AccessQuotaRequest, Principal
 from elytron_adapter.identity.key_quotas import KeyQuotas
-from elytron_adapter.identity.principals import Principal, PrincipalKind
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import InvalidInput, RateLimited
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.admin.access import KeyQuota
+from elytron_core.planes.space import KeyQuota, PrincipalKind
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio

@@ -7,11 +7,11 @@ import pytest
 
 from elytron import MemoryRuntime
 from elytron_adapter.admission_control import Bounds, FairPlaces
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
+from elytron_adapter.dispatch import Dispatcher, Entrance
 from elytron_adapter.envelope import Accepted, Auth, Envelope, Rejected, Response, Transport
-from elytron_adapter.identity.principals import DEVELOPER, Development, Principal, PrincipalKind
+from elytron_adapter.identity.access_keys import DEVELOPER, Development, Principal
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
+from elytron_core.planes.space import PrincipalKind
 
 pytestmark = pytest.mark.anyio
 

@@ -3,16 +3,16 @@
 import pytest
 
 from elytron.registry import by_name
+from elytron_adapter.dispatch import by_role
 from elytron_adapter.envelope import Auth, Envelope, Transport
-from elytron_adapter.identity.principals import PrincipalKind
-from elytron_adapter.policy import by_role
-from elytron_core.contracts.conversation.transcript import (
+from elytron_core.contracts.transcript import (
     MemoryTranscriptLifecycleRequest,
     MemoryTranscriptReplayRequest,
     TranscriptLifecycleTransition,
     TranscriptReplayView,
 )
 from elytron_core.model import Request
+from elytron_core.planes.space import PrincipalKind
 
 
 def refusal(operation: str, request: Request, role: PrincipalKind) -> str | None:

@@ -2,7 +2,7 @@
 
 from tests.core.test_hostile_texts import PARTS, is_linear
 
-from elytron_agent.injection_scan import findings
+from elytron_agent.text_checks import findings
 
 
 def test_a_scan_takes_time_linear_in_a_hostile_text() -> None:

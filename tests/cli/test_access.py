@@ -52,7 +52,7 @@ def test_people_see_keys_as_lines(elytron: CommandLine) -> None:
 def test_keys_are_listed_behind_the_first_page(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         elytron("access", "add", "--kind", "user", "--label", f"key {number}")
-    monkeypatch.setattr("elytron_cli.commands.admin.access.PAGE", 2)
+    monkeypatch.setattr("elytron_cli.commands.servers.access.PAGE", 2)
     assert len(elytron.json("access", "list")["items"]) == 3
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import CommandLine
 
-from elytron_cli.commands import demo
+from elytron_cli.commands.agents import demo
 from elytron_cli.config import called_as
 from elytron_core.errors import UnreadableFile
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from elytron_agent.runs.approval import ApprovalRequest
-from elytron_cli.chat.approval import NONE, ApprovalMode, approver
+from elytron_agent.runs.settings import ApprovalRequest
+from elytron_cli.chat.conversation import NONE, ApprovalMode, approver
 from elytron_cli.chat.line_input import LineHistory, LineInput
 from elytron_cli.chat.screen import Screen
 from elytron_core.errors import InvalidInput

@@ -17,10 +17,9 @@ from elytron_adapter.envelope import Rejected
 from elytron_adapter.failures import EXIT_INTERRUPTED, FAILURES
 from elytron_cli.exit_codes import exit_code
 from elytron_cli.refusal import Refused
-from elytron_cli.terminal.output import Output, json_text, line, safe
-from elytron_cli.terminal.progress import Bar, Unit
+from elytron_cli.terminal.output import Bar, Output, Unit, json_text, line, safe
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.control import HistoryEvent, HistoryItem
+from elytron_core.contracts.control import HistoryEvent, HistoryItem
 from elytron_core.errors import NotFound
 
 HOSTILE = "a\x1b[31mred\x07\x00\x9b\u202eevil\u2028\r\tend\ud800"

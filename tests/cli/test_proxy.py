@@ -17,8 +17,8 @@ from tests.models.streams import TEXTS
 from tests.proxy.proxy_setup import PATHS, asked, recorded
 from tests.transports.serving import served
 
-from elytron_adapter.identity.principals import PrincipalKind
 from elytron_cli.server.extras import Wanted
+from elytron_core.planes.space import PrincipalKind
 from elytron_proxy import ProxySettings, Upstream
 
 RUN = "from elytron_cli.main import run; run()"

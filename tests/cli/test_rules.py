@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.cli.conftest import CommandLine
 
-from elytron_cli.agents.rules import TOOLS, Target
+from elytron_cli.agents.hosts import TOOLS, Target
 from elytron_mcp_shell.tools.line_tools import line_tools
 
 

@@ -8,8 +8,9 @@ import pytest
 import elytron
 from elytron.models import ScriptedModel
 from elytron_cli.server.extras import Wanted, beside
-from elytron_core.contracts.conversation.transcript import CanonicalTurnDelta
-from elytron_core.planes.conversation.transcript import Message, Role
+from elytron_core.contracts.transcript import CanonicalTurnDelta
+from elytron_core.evidence import Role
+from elytron_core.planes.transcript import Message
 from elytron_core.ports.models import Completion, Said
 
 pytestmark = pytest.mark.anyio

@@ -7,9 +7,10 @@ from tests.cli.conftest import CommandLine
 from tests.transports.live import Live
 
 from elytron_adapter.http.store import store_surfaces
-from elytron_adapter.identity.principals import Principal, PrincipalKind
+from elytron_adapter.identity.access_keys import Principal
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
+from elytron_core.planes.space import PrincipalKind
 
 KEY = "ada-key-of-the-shared-store"
 

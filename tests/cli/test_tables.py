@@ -7,12 +7,12 @@ from rich.console import Console
 from tests.cli.conftest import CommandLine
 from tests.cli.test_facts import stated
 
-from elytron.flows.backlog import BacklogReport, MaintenanceBacklog
-from elytron_cli.tables.facts import changed, forgotten, learned
+from elytron.flows.maintenance import BacklogReport, MaintenanceBacklog
 from elytron_cli.tables.jobs import worked_off
-from elytron_core.contracts.knowledge.control import ControlOutcome
-from elytron_core.contracts.knowledge.facts import FactAction, FactChangeReport, FactForgetReport, LearningReport
-from elytron_core.planes.knowledge.learning_rules import Learning
+from elytron_cli.tables.planes import changed, forgotten, learned
+from elytron_core.contracts.control import ControlOutcome
+from elytron_core.contracts.facts import FactAction, FactChangeReport, FactForgetReport, LearningReport
+from elytron_core.planes.facts import Learning
 
 
 def read(elytron: CommandLine, *arguments: str) -> str:

@@ -9,9 +9,9 @@ from tests.cli.conftest import CommandLine
 
 import elytron as sdk
 from elytron_core.ids import SpaceId
-from elytron_core.planes.knowledge.profiles import ProfileName
-from elytron_core.policy.host.capabilities import snapshot
+from elytron_core.policy.host import snapshot
 from elytron_core.ports.store import Erasure, Ref
+from elytron_core.profiles import ProfileName
 
 SUPPORT = ("--conversation", "support")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import CommandLine
 
-from elytron_cli.commands.admin import verify
+from elytron_core import limits
 
 
 def told(report: dict[str, Any]) -> dict[str, str | None]:
@@ -91,5 +91,5 @@ def test_what_cannot_be_written_is_said(elytron: CommandLine) -> None:
 
 def test_more_heads_than_a_file_may_have_are_not_kept(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     elytron("add", "tea")
-    monkeypatch.setattr(verify.limits, "JSON_BYTES", 10)
+    monkeypatch.setattr(limits, "JSON_BYTES", 10)
     assert elytron.error("verify", "heads.json", "--accept", expect=7)["key"] == "limit_exceeded"

@@ -2,27 +2,25 @@
 
 import pytest
 
-from elytron_core.contracts.admin import archive, inspection
-from elytron_core.contracts.conversation import projection, write
-from elytron_core.contracts.knowledge import control, recall
-from elytron_core.contracts.scope_fields import ScopedRequest
+from elytron_core.contracts import archive, control, inspection, projection, recall, transcript
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import FactId, TurnId
+from elytron_core.scope import ScopedRequest
 
 
 def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
-    report = write.MemoryWriteReport(
+    report = transcript.MemoryWriteReport(
         space="ada",
         decisions=(
-            write.WriteDecision(plane="transcript", id=TurnId("t1"), outcome=write.Outcome.STORED),
-            write.WriteDecision(plane="long_term", outcome=write.Outcome.REJECTED),
-            write.WriteDecision(plane="long_term", id=FactId("f1"), outcome=write.Outcome.STORED),
+            transcript.WriteDecision(plane="transcript", id=TurnId("t1"), outcome=transcript.Outcome.STORED),
+            transcript.WriteDecision(plane="long_term", outcome=transcript.Outcome.REJECTED),
+            transcript.WriteDecision(plane="long_term", id=FactId("f1"), outcome=transcript.Outcome.STORED),
         ),
         sequence=3,
         changed=True,
     )
     assert report.ids == ("t1", "f1")
-    assert [report.count(outcome) for outcome in (write.Outcome.STORED, write.Outcome.UPDATED)] == [2, 0]
+    assert [report.count(outcome) for outcome in (transcript.Outcome.STORED, transcript.Outcome.UPDATED)] == [2, 0]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +38,7 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
             "ID_s is not a field, and ids is missing: did you mean ids? There are scope, ids, reason, undo, dry_run",
         ),
         (
-            write.MemoryWriteRequest,
+            transcript.MemoryWriteRequest,
             {"write": {"kind": "notes", "notes": [{"period": f"2026-{month}", "text": "x"} for month in (12, 13)]}},
             "write.notes.notes.1.period is not valid: name a day (2026-08-03) or a month (2026-08)",
         ),
@@ -51,7 +49,7 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
             "max_chars is not valid: input should be greater than or equal to 0",
         ),
         (
-            write.MemoryWriteRequest,
+            transcript.MemoryWriteRequest,
             {"write": {"kind": "hunter2"}},
             (
                 "write is of no known kind: there are transcript, long_term, procedural, "
@@ -59,7 +57,7 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
             ),
         ),
         (
-            write.MemoryWriteRequest,
+            transcript.MemoryWriteRequest,
             {"write": {"kind": "transcript", "turns": []}},
             "write.transcript.turns is not valid: tuple should have at least 1 item after validation, not 0",
         ),

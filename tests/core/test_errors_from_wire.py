@@ -3,10 +3,10 @@
 import pytest
 from tests.core.test_errors import EVERY, classes
 
-from elytron.remote.retry import pause_s
+from elytron.remote.memory import pause_s
 from elytron_core import errors, limits
 from elytron_core.errors import ElytronError
-from elytron_core.errors.from_wire import error_of
+from elytron_core.errors.tree import error_of
 
 
 @pytest.mark.parametrize("error", [error for error, _, _ in EVERY], ids=lambda error: error.key)

@@ -5,17 +5,15 @@ from collections.abc import Callable
 
 import pytest
 
-from elytron_core.policy.admission import own_output, procedure_checks
+from elytron_core.policy import privacy, tools
+from elytron_core.policy.admission import own_output, rules
 from elytron_core.policy.extraction import rule_facts
-from elytron_core.policy.privacy import secrets
-from elytron_core.policy.privacy.secret_formats import BEGINNING, WITHIN
+from elytron_core.policy.privacy import BEGINNING, WITHIN
 from elytron_core.policy.projection.builder import POLICY
 from elytron_core.policy.projection.escape import escape, unlinked
-from elytron_core.policy.query import question
-from elytron_core.policy.ranking import best_sentence, excerpts
+from elytron_core.policy.ranking import excerpts, query
 from elytron_core.policy.skills import front_matter
-from elytron_core.policy.temporal import dates, event_anchors
-from elytron_core.policy.tools import experience
+from elytron_core.policy.temporal import time_ranges
 from elytron_core.text import features, similarity
 from elytron_core.text.analyser import Analyser
 
@@ -28,26 +26,26 @@ LEAST_S = 0.008
 TRIES = 3
 
 RULES: dict[str, Callable[[str], object]] = {
-    "scrub": secrets.scrub,
+    "scrub": privacy.scrub,
     "strip_own_output": own_output.strip_own_output,
     "own_words": own_output.own_words,
     "escape": escape,
     "unlinked": unlinked,
     "glean": lambda text: rule_facts.glean(text[: rule_facts.READ_CHARS]),
     "sentences": lambda text: list(rule_facts.sentences(text)),
-    "named_in": dates.named_in,
+    "named_in": time_ranges.named_in,
     "pieces_of": lambda text: excerpts.pieces_of(text, 1_000),
     "passages_of": lambda text: excerpts.passages_of(text, ("a", "password"), 400),
-    "sentences_of": lambda text: best_sentence.sentences_of(text, str.split),
-    "flaw": procedure_checks.flaw,
-    "is_raw": procedure_checks.is_raw,
+    "sentences_of": lambda text: excerpts.sentences_of(text, str.split),
+    "flaw": rules.flaw,
+    "is_raw": rules.is_raw,
     "normalise": similarity.normalise,
-    "kept_words": experience.kept_words,
+    "kept_words": tools.kept_words,
     "traits": features.read,
     "terms": lambda text: Analyser().terms(text),
     "skill_file": front_matter.read,
-    "anchor_in": lambda text: event_anchors.anchor_in(text, text.lower()),
-    "without_asking": lambda text: question.without_asking(text, text.lower()),
+    "anchor_in": lambda text: time_ranges.anchor_in(text, text.lower()),
+    "without_asking": lambda text: query.without_asking(text, text.lower()),
 }
 PARTS = (
     "-----BEGIN PRIVATE KEY----- a-",
@@ -108,7 +106,7 @@ def test_a_rule_takes_time_linear_in_a_hostile_text(name: str) -> None:
 def test_each_form_of_a_key_takes_time_linear_in_its_own_beginnings() -> None:
     hints = [*BEGINNING, *WITHIN]
     assert is_linear(
-        secrets.scrub,
+        privacy.scrub,
         lambda size: "".join(f" {hint}" * (size // len(hints) // (len(hint) + 1)) for hint in hints),
     )
 

@@ -1,4 +1,4 @@
-from elytron_core.caches.lru import LruCache
+from elytron_core.lru_cache import LruCache
 
 
 def test_the_key_that_was_set_first_goes_beyond_the_bound() -> None:

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded
-from elytron_core.ids import SpaceId
+from elytron_core.ids import SpaceId, require_name
 from elytron_core.model import Request
-from elytron_core.names import require_name
 from elytron_core.scope import Name, Space
 
 

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput
+from elytron_core.evidence import Role
 from elytron_core.ids import ConversationTag, FactId, SkillId, TurnId
-from elytron_core.planes import space
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import long_term, procedural
+from elytron_core.planes import facts, skills, space, transcript
 from elytron_core.scope import ConversationKey
 
 NOW = Instant(1_750_000_000_000)
@@ -24,26 +23,26 @@ MAYBE = st.one_of(st.none(), MOMENTS)
 SEVERAL = st.lists(NAMES, max_size=3).map(tuple)
 
 FACTS = st.builds(
-    long_term.Fact,
+    facts.Fact,
     id=NAMES.map(FactId),
-    kind=st.sampled_from(long_term.Kind),
+    kind=st.sampled_from(facts.Kind),
     topic=CONTENTS,
     content=CONTENTS,
     keywords=SEVERAL,
     entities=SEVERAL,
     citations=SEVERAL,
-    privacy=st.sampled_from(long_term.Privacy),
-    authority=st.sampled_from(long_term.Authority),
-    confidence=st.sampled_from(long_term.Confidence),
+    privacy=st.sampled_from(facts.Privacy),
+    authority=st.sampled_from(facts.Authority),
+    confidence=st.sampled_from(facts.Confidence),
     observed_at=MOMENTS,
     recorded_at=MOMENTS,
     confirmed_at=MOMENTS,
     valid_from=MAYBE,
     valid_to=MAYBE,
-    state=st.sampled_from(long_term.State),
+    state=st.sampled_from(facts.State),
 )
 SKILLS = st.builds(
-    procedural.Skill,
+    skills.Skill,
     id=NAMES.map(SkillId),
     name=NAMES,
     topic=CONTENTS,
@@ -51,14 +50,14 @@ SKILLS = st.builds(
     summary=TEXTS,
     procedure=CONTENTS,
     citations=SEVERAL,
-    source=st.sampled_from(procedural.SkillSource),
+    source=st.sampled_from(skills.SkillSource),
     observed_at=MOMENTS,
     recorded_at=MOMENTS,
     updated_at=MOMENTS,
     forgotten_at=MAYBE,
 )
 MESSAGES = st.builds(
-    transcript.Message, role=st.sampled_from(transcript.Role), text=TEXTS, speaker=st.one_of(st.none(), NAMES), at=MAYBE
+    transcript.Message, role=st.sampled_from(Role), text=TEXTS, speaker=st.one_of(st.none(), NAMES), at=MAYBE
 )
 TURNS = st.builds(
     transcript.Turn,
@@ -75,16 +74,16 @@ TURNS = st.builds(
 
 
 @given(st.one_of(FACTS, SKILLS, TURNS))
-def test_what_is_stored_comes_back_as_it_was(value: long_term.Fact | procedural.Skill | transcript.Turn) -> None:
+def test_what_is_stored_comes_back_as_it_was(value: facts.Fact | skills.Skill | transcript.Turn) -> None:
     again = type(value).from_bytes(value.to_bytes())
     assert again == value
     assert again.to_bytes() == value.to_bytes()
 
 
-def fact(*, valid_to: Instant | None = None) -> long_term.Fact:
-    return long_term.Fact(
+def fact(*, valid_to: Instant | None = None) -> facts.Fact:
+    return facts.Fact(
         id=FactId("f1"),
-        kind=long_term.Kind.FACT,
+        kind=facts.Kind.FACT,
         topic="tea",
         content="green",
         observed_at=NOW,
@@ -95,12 +94,10 @@ def fact(*, valid_to: Instant | None = None) -> long_term.Fact:
 
 
 def test_a_superseded_fact_held_until_it_was_closed() -> None:
-    closed = long_term.close(
-        fact(), at=LATER, because="a newer word", state=long_term.State.SUPERSEDED, by=FactId("f2")
-    )
+    closed = facts.close(fact(), at=LATER, because="a newer word", state=facts.State.SUPERSEDED, by=FactId("f2"))
     assert closed == fact(valid_to=LATER).model_copy(
         update={
-            "state": long_term.State.SUPERSEDED,
+            "state": facts.State.SUPERSEDED,
             "closed_at": LATER,
             "closed_because": "a newer word",
             "superseded_by": FactId("f2"),
@@ -110,42 +107,42 @@ def test_a_superseded_fact_held_until_it_was_closed() -> None:
 
 
 def test_an_end_that_was_known_is_kept() -> None:
-    closed = long_term.close(fact(valid_to=NOW), at=LATER, because="", state=long_term.State.SUPERSEDED)
+    closed = facts.close(fact(valid_to=NOW), at=LATER, because="", state=facts.State.SUPERSEDED)
     assert closed.valid_to == NOW
 
 
-@pytest.mark.parametrize("state", [long_term.State.CORRECTED, long_term.State.FORGOTTEN, long_term.State.DELETED])
-def test_a_fact_closed_for_another_reason_does_not_say_that_it_ended(state: long_term.State) -> None:
-    closed = long_term.close(fact(), at=LATER, because="asked", state=state)
+@pytest.mark.parametrize("state", [facts.State.CORRECTED, facts.State.FORGOTTEN, facts.State.DELETED])
+def test_a_fact_closed_for_another_reason_does_not_say_that_it_ended(state: facts.State) -> None:
+    closed = facts.close(fact(), at=LATER, because="asked", state=state)
     assert (closed.valid_to, closed.closed_at, closed.state) == (None, LATER, state)
 
 
-_GONE = [state for state in long_term.State if state is not long_term.State.ACTIVE and state not in long_term.HELD]
+_GONE = [state for state in facts.State if state is not facts.State.ACTIVE and state not in facts.HELD]
 
 
 @given(FACTS, st.sampled_from(_GONE))
-def test_a_fact_that_is_not_believed_stays_as_it_is(one: long_term.Fact, state: long_term.State) -> None:
-    closed = long_term.close(one, at=NOW, because="first", state=state)
+def test_a_fact_that_is_not_believed_stays_as_it_is(one: facts.Fact, state: facts.State) -> None:
+    closed = facts.close(one, at=NOW, because="first", state=state)
     assert not closed.is_believed
-    assert long_term.close(closed, at=LATER, because="second", state=long_term.State.DELETED) == closed
+    assert facts.close(closed, at=LATER, because="second", state=facts.State.DELETED) == closed
 
 
-@given(FACTS, st.sampled_from(sorted(long_term.HELD)))
-def test_a_closed_version_that_is_forgotten_comes_back_as_it_was(one: long_term.Fact, state: long_term.State) -> None:
-    current = one.model_copy(update={"state": long_term.State.ACTIVE})
-    closed = long_term.close(current, at=NOW, because="first", state=state)
-    gone = long_term.close(closed, at=LATER, because="asked", state=long_term.State.FORGOTTEN)
+@given(FACTS, st.sampled_from(sorted(facts.HELD)))
+def test_a_closed_version_that_is_forgotten_comes_back_as_it_was(one: facts.Fact, state: facts.State) -> None:
+    current = one.model_copy(update={"state": facts.State.ACTIVE})
+    closed = facts.close(current, at=NOW, because="first", state=state)
+    gone = facts.close(closed, at=LATER, because="asked", state=facts.State.FORGOTTEN)
     assert (gone.is_believed, gone.valid_to, gone.end_known_at) == (False, closed.valid_to, closed.end_known_at)
-    assert long_term.reopen(gone) == closed
+    assert facts.reopen(gone) == closed
 
 
 def test_case_and_white_space_of_a_topic_do_not_count() -> None:
-    assert long_term.topic_key("  Blue\tBOAT\n") == long_term.topic_key("blue boat") == "blue boat"
+    assert facts.topic_key("  Blue\tBOAT\n") == facts.topic_key("blue boat") == "blue boat"
 
 
 def test_a_fact_without_content_is_no_fact() -> None:
     with pytest.raises(InvalidInput) as raised:
-        long_term.Fact.from_bytes(b'{"id":"f1","kind":"fact","topic":"tea","content":""}')
+        facts.Fact.from_bytes(b'{"id":"f1","kind":"fact","topic":"tea","content":""}')
     assert raised.value.message == "content is not valid: string should have at least 1 character (and 3 more)"
 
 
@@ -190,7 +187,7 @@ def test_a_message_was_said_when_its_host_says_else_when_it_was_recorded() -> No
     assert [transcript.said_at(turn(dated, undated), message) for message in (dated, undated)] == [LATER, NOW]
 
 
-SPOKEN = tuple(transcript.Message(role=role, text=role.value) for role in transcript.Role)
+SPOKEN = tuple(transcript.Message(role=role, text=role.value) for role in Role)
 
 
 @pytest.mark.parametrize(
@@ -222,8 +219,8 @@ def tags(record: space.SpaceRecord) -> list[str]:
     return [
         record.conversation_tag(key),
         record.turn_name_tag(key, "t1"),
-        record.slot_tag(long_term.Kind.TASK, "Blue  Boat"),
-        record.slot_tag(long_term.Kind.FACT, "blue boat"),
+        record.slot_tag(facts.Kind.TASK, "Blue  Boat"),
+        record.slot_tag(facts.Kind.FACT, "blue boat"),
         record.skill_tag("runtime_skill__row"),
     ]
 
@@ -233,7 +230,7 @@ def test_a_spaces_tags_are_its_own_and_name_nothing() -> None:
     assert not set(tags(RECORD)) & set(tags(OTHER))
     assert len(set(tags(RECORD))) == 5
     assert all(len(tag) == space.TAG_DIGITS and set(tag) <= set("0123456789abcdef") for tag in tags(RECORD))
-    assert RECORD.slot_tag(long_term.Kind.TASK, "blue boat") == RECORD.slot_tag(long_term.Kind.TASK, " BLUE\nboat")
+    assert RECORD.slot_tag(facts.Kind.TASK, "blue boat") == RECORD.slot_tag(facts.Kind.TASK, " BLUE\nboat")
 
 
 def test_a_spaces_digest_of_a_body_is_its_own() -> None:

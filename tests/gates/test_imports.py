@@ -31,10 +31,7 @@ def test_importing_elytron_loads_nothing_beyond_pydantic() -> None:
 
 
 def test_the_contracts_and_errors_load_nothing_beyond_pydantic() -> None:
-    assert (
-        loaded_by("elytron_core.contracts.conversation.write, elytron_core.errors, elytron_core.ports.store")
-        == PYDANTIC
-    )
+    assert loaded_by("elytron_core.contracts.transcript, elytron_core.errors, elytron_core.ports.store") == PYDANTIC
 
 
 @pytest.mark.parametrize("module", ["elytron_cli.main", "elytron_store.sealed", "elytron_http_shell", "elytron_replay"])
@@ -44,7 +41,7 @@ def test_what_a_host_names_first_loads_nothing_heavy(module: str) -> None:
 
 OF_OTHER_COMMANDS = (
     *("elytron.importers.detection", "elytron.transfer", "elytron.passes", "elytron.flows.", "elytron.remote"),
-    *("elytron.ops.admin.archive", "elytron.ops.conversation.candidates", "elytron.ops.conversation.continuity"),
+    *("elytron.ops.archive", "elytron.ops.skills", "elytron.ops.continuity"),
     *("elytron_agent", "elytron_gateway", "elytron_http_shell", "elytron_mcp_shell", "elytron_models", "elytron_proxy"),
     *("elytron_replay", "cryptography", "httpx", "starlette", "websockets"),
 )

@@ -4,13 +4,13 @@ import ast
 
 from tests.gates.tree import files, nodes, shown, source
 
-MODULE_LINES = 400
+MODULE_LINES = 600
 FUNCTION_LINES = 60
 CLASS_LINES = 300
 CHECKED = files("packages", "tests", "benchmarks", "examples", suffix=".py")
 
 
-def test_no_module_has_more_than_400_lines() -> None:
+def test_no_module_has_more_than_600_lines() -> None:
     lines = {shown(path): len(source(path).splitlines()) for path in CHECKED}
     assert {path: count for path, count in lines.items() if count > MODULE_LINES} == {}
 

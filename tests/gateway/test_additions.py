@@ -8,12 +8,12 @@ from tests.gateway.asking import add, said, texts
 from tests.gateway.everos import EverOs
 
 import elytron
-from elytron_adapter.identity.principals import Development
+from elytron_adapter.identity.access_keys import Development
 from elytron_cli.server.extras import Wanted, beside
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
-from elytron_core.planes.evidence import Trust
+from elytron_core.evidence import Trust
 from elytron_gateway import wire
-from elytron_gateway.resources.documents import Given
+from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway
 from elytron_gateway.upstream.everos import EverOsUpstream
 from elytron_http_shell import create_app

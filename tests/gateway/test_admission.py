@@ -12,11 +12,11 @@ import elytron
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SeededIds
 from elytron_core.model import Value
-from elytron_core.planes.admin import gateway as forms
+from elytron_core.planes import gateway as forms
 from elytron_core.scope import Opaque
 from elytron_gateway import wire
 from elytron_gateway.collection import Shelf
-from elytron_gateway.resources.documents import Given
+from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway
 from elytron_gateway.wire import UserRequest
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 import elytron
-from elytron_core.contracts.admin.archive import ImportMode
+from elytron_core.contracts.archive import ImportMode
 from elytron_core.errors import NotFound, UnreadableFile
 from elytron_core.ids import SpaceId
 from elytron_core.scope import Scope
 from elytron_gateway import wire
 from elytron_gateway.messages import Upload
-from elytron_gateway.resources.documents import Given
+from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway
 from elytron_store.conformance.examples import blob
 

@@ -14,10 +14,9 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Unreachable
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
-from elytron_gateway.resources.documents import Given
-from elytron_gateway.service import Gateway
+from elytron_gateway.resources import Given
+from elytron_gateway.service import CatchingUp, Gateway
 from elytron_gateway.upstream.everos import EverOsUpstream, Patience
-from elytron_gateway.upstream_sync import CatchingUp
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import elytron
-from elytron_adapter.identity.principals import Development
+from elytron_adapter.identity.access_keys import Development
 from elytron_core.errors import GatewayRefused, InvalidInput, PayloadTooLarge, Unreachable, UnreadableFile
 from elytron_gateway.client import MemoryGatewayClient, SyncMemoryGatewayClient
 from elytron_gateway.routes.surfaces import gateway_surfaces

@@ -7,13 +7,12 @@ import pytest
 from tests.gateway.asking import add
 
 import elytron
-from elytron.erasure.log_file import Erasures
-from elytron.erasure.reapplication import erase_all_again, gather_all
+from elytron.erasure.reapplication import Erasures, erase_all_again, gather_all
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
-from elytron_adapter.identity.principals import PrincipalKind
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
+from elytron_core.planes.space import PrincipalKind
 from elytron_gateway.accounts.users import UserKeys
 from elytron_gateway.service import Gateway
 

@@ -11,10 +11,10 @@ from tests.gateway.asking import add, texts
 import elytron
 from elytron import FileKeys
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
-from elytron_adapter.identity.principals import PrincipalKind
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
+from elytron_core.planes.space import PrincipalKind
 from elytron_gateway.accounts.users import UserKeys
 from elytron_gateway.service import Gateway
 

@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.everos import EverOs
 
 import elytron
-from elytron_adapter.identity.principals import Development
+from elytron_adapter.identity.access_keys import Development
 from elytron_cli.server.extras import Wanted, beside
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import GatewayRefused, InvalidInput, Unreachable, Unsupported, UnsupportedMedia
@@ -19,7 +19,7 @@ from elytron_core.ports.store import Erasure
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
 from elytron_gateway.messages import Upload
-from elytron_gateway.resources.documents import Given
+from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway, GatewayOptions
 from elytron_gateway.upstream.everos import EverOsUpstream, Patience
 from elytron_http_shell import create_app

@@ -13,8 +13,7 @@ from elytron_core.errors import UnsupportedMedia
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.extraction import child
 from elytron_gateway.extraction.child_process import Chunk, Extraction, Unreadable, read_chunks
-from elytron_gateway.extraction.encodings import CHARSETS
-from elytron_gateway.extraction.file_type import DOCX, media_type
+from elytron_gateway.extraction.file_type import CHARSETS, DOCX, media_type
 
 pytestmark = pytest.mark.anyio
 

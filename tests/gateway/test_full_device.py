@@ -6,10 +6,10 @@ import pytest
 
 import elytron
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
-from elytron_adapter.identity.principals import PrincipalKind
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import StoreBudgetExceeded
 from elytron_core.ids import SpaceId
+from elytron_core.planes.space import PrincipalKind
 from elytron_gateway.service import Gateway
 
 pytestmark = pytest.mark.anyio

@@ -7,10 +7,10 @@ from tests.sdk.meanwhile import Meanwhile
 
 import elytron
 from elytron_core.errors import NotFound
-from elytron_core.planes.admin.gateway import ATTACHMENTS, RESOURCES
+from elytron_core.planes.gateway import ATTACHMENTS, RESOURCES
 from elytron_gateway import wire
 from elytron_gateway.messages import Upload
-from elytron_gateway.resources.documents import Given
+from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway
 from elytron_store.memory import MemoryStore
 

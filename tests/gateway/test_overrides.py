@@ -4,7 +4,7 @@ import pytest
 from tests.gateway.asking import CHAT, add, texts
 
 import elytron
-from elytron_core.contracts.knowledge.control import MemoryEraseRequest
+from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.scope import Scope

@@ -10,7 +10,7 @@ from tests.gateway.test_usage_counts import add, given
 import elytron
 from elytron_core.clock import SystemClock
 from elytron_core.errors import LimitExceeded
-from elytron_core.planes.admin.gateway import COUNTS, USERS
+from elytron_core.planes.gateway import COUNTS, USERS
 from elytron_core.ports.store import Batch, Committed, Store
 from elytron_gateway import wire
 from elytron_gateway.accounts import quotas

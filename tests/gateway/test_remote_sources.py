@@ -18,7 +18,7 @@ from starlette.routing import Route
 import elytron
 from elytron_core.errors import InvalidInput, NotFound, PayloadTooLarge, PermissionRefused, Unreachable
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.resources.remote_sources import Allowed, read
+from elytron_gateway.resources import Allowed, read
 from elytron_gateway.service import Gateway, GatewayOptions
 from elytron_gateway.wire import AddRequest, SearchRequest, UserRequest
 

@@ -7,13 +7,13 @@ import elytron
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import LimitExceeded, NotFound, PayloadTooLarge, UnsupportedMedia
 from elytron_core.ids import SpaceId
-from elytron_core.planes.admin.gateway import RESOURCES, Resource, ResourceStatus
-from elytron_core.planes.conversation.transcript import Turn
+from elytron_core.planes.gateway import RESOURCES, Resource, ResourceStatus
+from elytron_core.planes.transcript import Turn
 from elytron_core.ports.store import Batch, Committed, Erased, Erasure
 from elytron_gateway import wire
 from elytron_gateway.collection import Shelf, commit
 from elytron_gateway.names import Owner
-from elytron_gateway.resources.documents import Given
+from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway, GatewayOptions, Quota
 from elytron_store.memory import MemoryStore
 from elytron_store.wrappers.wrapper import PassingStore

@@ -10,9 +10,8 @@ import pytest
 
 import elytron
 from elytron_adapter.admission_control import Bounds, FairPlaces
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
-from elytron_adapter.identity.principals import Development
+from elytron_adapter.dispatch import Dispatcher, Entrance
+from elytron_adapter.identity.access_keys import Development
 from elytron_core import limits
 from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import Gateway

@@ -7,7 +7,7 @@ import pytest
 from tests.gateway.asking import CHAT, add, said, texts
 
 import elytron
-from elytron_adapter.identity.principals import AnyOf, Principal, PrincipalKind
+from elytron_adapter.identity.access_keys import AnyOf, Principal
 from elytron_core.errors import (
     InvalidInput,
     NotFound,
@@ -16,9 +16,9 @@ from elytron_core.errors import (
     Unauthorized,
 )
 from elytron_core.ids import SpaceId
+from elytron_core.planes.space import PrincipalKind
 from elytron_gateway import wire
-from elytron_gateway.accounts.erasure_reports import is_genuine
-from elytron_gateway.accounts.users import UserKeys
+from elytron_gateway.accounts.users import UserKeys, is_genuine
 from elytron_gateway.messages import Upload
 from elytron_gateway.service import Gateway
 

@@ -12,12 +12,12 @@ from tests.transports.live import Live
 import elytron
 from elytron import runtime_records
 from elytron_adapter.http.store import store_surfaces
-from elytron_adapter.identity.principals import Principal, PrincipalKind
+from elytron_adapter.identity.access_keys import Principal
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import ElytronError, PermissionRefused, StoreUrlInvalid, Unauthorized, Unreachable
 from elytron_core.ids import SpaceId
-from elytron_core.planes.knowledge.records import RUNTIME_RECORDS
-from elytron_core.planes.space import COLLECTIONS
+from elytron_core.planes.records import RUNTIME_RECORDS
+from elytron_core.planes.space import COLLECTIONS, PrincipalKind
 from elytron_core.ports.store import Action, Batch, Delete, Entry, Erasure, Idempotency, Put, Ref, Store
 from elytron_store.conformance import SecondHandleSuite, StoreSuite
 from elytron_store.engines import open_store

@@ -12,11 +12,10 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 import elytron
-from elytron_adapter import codec
+from elytron_adapter import envelope
 from elytron_adapter.admission_control import Bounds, FairPlaces
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
-from elytron_adapter.identity.principals import Development
+from elytron_adapter.dispatch import Dispatcher, Entrance
+from elytron_adapter.identity.access_keys import Development
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson
 from elytron_gateway import wire
@@ -140,7 +139,7 @@ async def test_a_key_in_the_headers_lets_no_other_user_in(
 def test_problems_with_many_items_are_few(wrong: bytes) -> None:
     items = (wrong * 150_000)[:-1]
     with pytest.raises(InvalidInput) as refused:
-        codec.decode_as(wire.AddRequest, b'{"session_id":"chat:c","messages":[' + items + b"]}")
+        envelope.decode_as(wire.AddRequest, b'{"session_id":"chat:c","messages":[' + items + b"]}")
     assert "messages.0" in str(refused.value)
 
 
@@ -149,10 +148,10 @@ def test_problems_with_many_items_are_few(wrong: bytes) -> None:
 )
 def test_more_values_than_any_request_has_are_refused(many: bytes) -> None:
     with pytest.raises(InvalidJson, match="has more than"):
-        codec.decode_as(wire.AddRequest, many)
+        envelope.decode_as(wire.AddRequest, many)
 
 
 def test_commas_in_a_text_are_no_values() -> None:
     told = json.dumps({"note": ',"[{' * 1_000_000}).encode()
     with pytest.raises(InvalidInput, match="unknown field"):
-        codec.decode_as(wire.SearchRequest, told)
+        envelope.decode_as(wire.SearchRequest, told)

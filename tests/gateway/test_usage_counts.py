@@ -12,13 +12,13 @@ import elytron
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import ElytronError, GatewayRefused, LimitExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.planes.admin.gateway import COUNTS, Counts
+from elytron_core.planes.gateway import COUNTS, Counts
 from elytron_core.planes.space import KEY
 from elytron_core.ports.store import Action, Batch, Delete, Entry, Ref
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
 from elytron_gateway.messages import Upload
-from elytron_gateway.resources.documents import Given
+from elytron_gateway.resources import Given
 from elytron_gateway.service import Gateway, GatewayOptions, Quota
 from elytron_gateway.upstream.everos import EverOsUpstream
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import elytron
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
-from elytron_adapter.identity.principals import PrincipalKind
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
+from elytron_core.planes.space import PrincipalKind
 from elytron_gateway import names, wire
 from elytron_gateway.client import MemoryGatewayClient
 from elytron_gateway.names import Owner, SessionKind

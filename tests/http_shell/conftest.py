@@ -7,11 +7,11 @@ import pytest
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
-from elytron_adapter.identity.principals import Development, PrincipalKind
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, Development
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.model import Value
+from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell import create_app
 
 

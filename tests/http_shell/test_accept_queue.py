@@ -9,7 +9,7 @@ import pytest
 
 from elytron_adapter.admission_control import FairPlaces
 from elytron_core import limits
-from elytron_http_shell.accept_queue import take_up, untaken
+from elytron_http_shell.server import take_up, untaken
 
 pytestmark = pytest.mark.anyio
 

@@ -15,10 +15,10 @@ from tests.http_shell.conftest import bearer
 
 import elytron
 from elytron.registry import OPERATIONS
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
-from elytron_adapter.identity.principals import Development, PrincipalKind
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, Development
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds, SpaceId
+from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell import create_app
 from elytron_http_shell.surfaces.operations import path_of
 

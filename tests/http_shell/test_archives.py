@@ -8,10 +8,9 @@ import pytest
 from tests.http_shell.conftest import Keys, bearer
 
 from elytron import Authority, MemoryRuntime, Message, Role, Trust
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
-from elytron_adapter.identity.principals import Development
-from elytron_core.planes.evidence import EvidenceAuthority
+from elytron_adapter.dispatch import Dispatcher, Entrance
+from elytron_adapter.identity.access_keys import Development
+from elytron_core.evidence import EvidenceAuthority
 from elytron_http_shell.surfaces.archives import archives
 
 pytestmark = pytest.mark.anyio
@@ -129,9 +128,8 @@ async def test_archives_have_a_bound(runtime: MemoryRuntime) -> None:
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
 
-    from elytron_http_shell.doors import route
-    from elytron_http_shell.exception_handlers import HANDLERS
-    from elytron_http_shell.guard import Guard
+    from elytron_http_shell.application import HANDLERS
+    from elytron_http_shell.doors import Guard, route
 
     entrance = Entrance(Dispatcher(runtime), authenticator=Development())
     guard = Middleware(Guard, hosts=frozenset({"*"}), ids=runtime.context.ids)

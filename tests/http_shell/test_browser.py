@@ -11,10 +11,10 @@ import pytest
 from tests.transports.chromium import NO_BROWSER, PROGRAM, Page, page
 from tests.transports.serving import Served, served
 
-from elytron_adapter.identity.principals import PrincipalKind
 from elytron_cli.server.extras import Wanted
 from elytron_core import limits
 from elytron_core.ids import SpaceId
+from elytron_core.planes.space import PrincipalKind
 
 pytestmark = pytest.mark.anyio
 

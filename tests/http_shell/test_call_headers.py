@@ -9,15 +9,15 @@ from tests.http_shell.conftest import Keys, bearer
 
 from elytron import MemoryRuntime
 from elytron.registry import WIRE_OPERATIONS, Repeat
-from elytron_a2a_shell.surfaces import a2a_surfaces
+from elytron_a2a_shell.app import a2a_surfaces
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Auth, AuthKind, Envelope, Rejected, Source, Transport
 from elytron_adapter.http.store import store_surfaces
-from elytron_adapter.identity.principals import PrincipalKind
+from elytron_core.planes.space import PrincipalKind
 from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_http_shell import create_app
 from elytron_mcp_shell import DEFAULT_SETS
-from elytron_mcp_shell.surfaces import mcp_surfaces
+from elytron_mcp_shell.app import mcp_surfaces
 
 pytestmark = pytest.mark.anyio
 

@@ -12,12 +12,12 @@ from tests.http_shell.conftest import Keys, bearer
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.identity.principals import Development
+from elytron_adapter.identity.access_keys import Development
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
-from elytron_core.policy.tools.fingerprints import registry_fingerprint
+from elytron_core.policy.tools import registry_fingerprint
 from elytron_http_shell import create_app
 from elytron_http_shell.telemetry.logs import Lines, LogStyle, Sparing, configure
 
@@ -234,7 +234,7 @@ class TestSpans:
         export = pytest.importorskip("opentelemetry.sdk.trace.export")
         memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
 
-        from elytron_http_shell.telemetry.spans import OtelSpans
+        from elytron_http_shell.telemetry.logs import OtelSpans
 
         exporter = memory.InMemorySpanExporter()
         provider = trace.TracerProvider()

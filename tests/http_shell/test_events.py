@@ -14,8 +14,7 @@ from tests.http_shell.test_websocket import TEA, Doormen
 from tests.transports.live import Live
 
 from elytron import MemoryRuntime
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
+from elytron_adapter.dispatch import Dispatcher, Entrance
 from elytron_core import limits
 from elytron_http_shell.streams.events import COOKIE, Sessions
 from elytron_http_shell.streams.subscriptions import StreamBounds

@@ -12,7 +12,7 @@ from jsonschema_rs import Draft202012Validator
 
 from elytron.registry import WIRE_OPERATIONS, Repeat, Role
 from elytron_adapter.failures import FAILURES
-from elytron_core.contracts.admin.maintenance import PUTTING_OFF
+from elytron_core.contracts.maintenance import PUTTING_OFF
 from elytron_http_shell import limits
 
 pytestmark = pytest.mark.anyio

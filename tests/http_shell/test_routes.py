@@ -12,20 +12,19 @@ from tests.http_shell.conftest import Keys, bearer
 import elytron
 from elytron import MemoryRuntime
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, Role
-from elytron_a2a_shell.surfaces import a2a_surfaces
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
+from elytron_a2a_shell.app import a2a_surfaces
+from elytron_adapter.dispatch import Dispatcher, Entrance
 from elytron_adapter.envelope import Envelope, Queued
 from elytron_adapter.failures import FAILURES, rejection
-from elytron_adapter.identity.principals import Development
+from elytron_adapter.identity.access_keys import Development
 from elytron_core import limits
-from elytron_core.contracts.admin.maintenance import MemoryMaintenanceReport
+from elytron_core.contracts.maintenance import MemoryMaintenanceReport
 from elytron_core.errors import MissingExtra, StoreBusy
 from elytron_core.model import Value
-from elytron_core.planes.admin.jobs import JobId
-from elytron_core.planes.knowledge.profiles import ProfileName
+from elytron_core.planes.jobs import JobId
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
-from elytron_core.policy.tools.fingerprints import registry_fingerprint
+from elytron_core.policy.tools import registry_fingerprint
+from elytron_core.profiles import ProfileName
 from elytron_http_shell import create_app
 from elytron_http_shell.streams.subscriptions import Streams
 

@@ -15,11 +15,11 @@ import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.admission_control import Bounds
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
-from elytron_adapter.identity.principals import PrincipalKind
 from elytron_adapter.surface import Family
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_core.ids import SpaceId
+from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.server import Serving, Started, is_loopback, serve, served
 
 pytestmark = pytest.mark.anyio

@@ -6,11 +6,10 @@ from tests.http_shell.conftest import Keys, bearer
 from tests.transports.live import Live
 
 from elytron import MemoryRuntime
-from elytron.remote.address import address_of
-from elytron.remote.shutdown import shut_down
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
-from elytron_adapter.identity.principals import Development
+from elytron.remote.connection import shut_down
+from elytron.remote.wire import address_of
+from elytron_adapter.dispatch import Dispatcher, Entrance
+from elytron_adapter.identity.access_keys import Development
 from elytron_core.errors import ElytronError
 from elytron_http_shell import create_app
 

@@ -6,7 +6,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route, Router
 from starlette.testclient import TestClient
 
-from elytron_http_shell.static_router import Direct
+from elytron_http_shell.application import Direct
 
 
 def answering(name: str):

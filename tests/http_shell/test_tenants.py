@@ -11,10 +11,10 @@ from tests.http_shell.conftest import Keys, bearer
 
 from elytron import MemoryRuntime
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, Role
-from elytron_adapter import codec
-from elytron_core.contracts.scope_fields import ScopedRequest
+from elytron_adapter import envelope
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SYSTEM_SPACE
+from elytron_core.scope import ScopedRequest
 from elytron_http_shell.surfaces.operations import path_of
 
 pytestmark = pytest.mark.anyio
@@ -94,7 +94,7 @@ def test_a_member_can_ask_only_for_what_is_in_a_space() -> None:
 def test_the_matrix_reaches_behind_the_codec() -> None:
     def is_read(operation: AnyOperation) -> bool:
         try:
-            codec.decode(operation, json.dumps(request_of(operation.request, "ada")).encode())
+            envelope.decode(operation, json.dumps(request_of(operation.request, "ada")).encode())
         except ElytronError:
             return False
         return True

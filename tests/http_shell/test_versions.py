@@ -10,9 +10,9 @@ from tests.http_shell.conftest import Keys, bearer
 import elytron
 from elytron import MemoryRuntime
 from elytron.memories.preconditions import demanding, version_of
-from elytron.ops.knowledge.control import erase, forget
+from elytron.ops.control import erase, forget
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.control import (
+from elytron_core.contracts.control import (
     MemoryCorrectRequest,
     MemoryEraseRequest,
     MemoryForgetRequest,
@@ -21,7 +21,7 @@ from elytron_core.contracts.knowledge.control import (
 from elytron_core.errors import InvalidInput, PreconditionFailed
 from elytron_core.ids import SpaceId
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
-from elytron_core.policy.tools.fingerprints import registry_fingerprint
+from elytron_core.policy.tools import registry_fingerprint
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 
 pytestmark = pytest.mark.anyio

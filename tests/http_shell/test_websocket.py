@@ -13,10 +13,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from elytron.registry import OPERATIONS
-from elytron_adapter.identity.principals import Principal, PrincipalKind
-from elytron_core.contracts.admin.events import CloseCode, StreamKind
+from elytron_adapter.identity.access_keys import Principal
 from elytron_core.errors import Unauthorized
+from elytron_core.events import CloseCode, StreamKind
 from elytron_core.ids import SpaceId
+from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.streams.subscriptions import StreamBounds, Streams
 from elytron_http_shell.streams.websocket import surface
 

@@ -9,7 +9,7 @@ from tests.transports.live import Live
 from websockets.exceptions import ConnectionClosed
 
 from elytron_core import limits
-from elytron_core.contracts.admin.events import CloseCode
+from elytron_core.events import CloseCode
 from elytron_http_shell.streams.subscriptions import StreamBounds
 from elytron_http_shell.telemetry.logs import Sparing
 

@@ -8,7 +8,7 @@ import numpy as np
 from tests.index.corpora import ANALYSER
 
 from elytron_index import Filters, IndexQuery, Unit
-from elytron_index.lexicon import related_words, typos
+from elytron_index.lexicon import related_words, terms
 
 TALK_MS = 8 * 3_600_000
 
@@ -95,7 +95,7 @@ def kindred(units: Sequence[Unit], words: Sequence[str], query: IndexQuery) -> d
             other: query.weights.kin * share for other, share in alike if other in said and other not in spoken
         }
         if word not in said and not found[word] and not related_words.knows(word):
-            found[word] = dict.fromkeys(typos.near(word, said.intersection), 1.0)
+            found[word] = dict.fromkeys(terms.near(word, said.intersection), 1.0)
     return found
 
 

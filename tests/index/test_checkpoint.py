@@ -5,8 +5,7 @@ from tests.index.corpora import ANALYSER, reloaded
 
 from elytron_core.ports.store import Ref
 from elytron_core.text import analyser as analysis
-from elytron_index import Change, IndexQuery, Unit
-from elytron_index.checkpoint import codec
+from elytron_index import Change, IndexQuery, Unit, checkpoint
 from elytron_index.space_index import SpaceIndex
 
 
@@ -53,7 +52,7 @@ def test_a_damaged_or_cut_checkpoint_is_refused() -> None:
     assert SpaceIndex.from_bytes(data + b"\0", ANALYSER) is None
 
 
-@pytest.mark.parametrize("version", [(codec, "FORMAT"), (analysis, "VERSION")])
+@pytest.mark.parametrize("version", [(checkpoint, "FORMAT"), (analysis, "VERSION")])
 def test_a_checkpoint_of_another_version_is_refused(version: tuple[object, str]) -> None:
     data = told("tea").to_bytes()
     with pytest.MonkeyPatch.context() as patch:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from tests.index.corpora import ANALYSER, HISTORIES, QUERIES
 
-from elytron_core.policy.ranking.best_sentence import Sought
+from elytron_core.policy.ranking.excerpts import Sought
 from elytron_core.policy.ranking.weights import Weights
 from elytron_core.ports.store import Ref
 from elytron_index import Change, Filters, IndexQuery, Unit
@@ -16,7 +16,7 @@ from elytron_index.lexicon import related_words
 from elytron_index.query import Candidates
 from elytron_index.search import max_score, space_search, vector_scan
 from elytron_index.space_index import SpaceIndex
-from elytron_index.structures import frequent_terms, postings, state
+from elytron_index.structures import postings, state
 
 MANY = 1 << 30
 
@@ -30,8 +30,8 @@ def answers(index: SpaceIndex, query: IndexQuery, *, large: int) -> Candidates:
 @given(history=HISTORIES, query=QUERIES)
 def test_small_spaces_answer_alike_with_skipping_and_without(history: list[list[Change]], query: IndexQuery) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frequent_terms, "_LEAST", 1)
-        patch.setattr(frequent_terms, "MOST_TABLES", 2)
+        patch.setattr(postings, "_LEAST", 1)
+        patch.setattr(postings, "MOST_TABLES", 2)
         patch.setattr(state, "_COMPACT_DEAD", 3)
         index = SpaceIndex(ANALYSER)
         for sequence, batch in enumerate(history, 1):
@@ -84,7 +84,7 @@ def test_a_wide_space_answers_alike_with_skipping_and_without(
 ) -> None:
     dice = random.Random(seed)
     monkeypatch.setattr(space_search, "_POOL", dice.choice((8, 64)))
-    monkeypatch.setattr(frequent_terms, "_LEAST", dice.choice((200, 4_000)))
+    monkeypatch.setattr(postings, "_LEAST", dice.choice((200, 4_000)))
     words = dice.choices(vocabulary(), k=dice.randint(1, 6)) + dice.choices(("", "Ada", "Miller", "gardenx"))
     filters = dice.choice((Filters(), Filters(tags_any=("some",)), Filters(speakers=("Ada",))))
     weights = dice.choice((Weights(), replace(Weights(), later=-0.5, kin=0.0)))

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from tests.index.corpora import ANALYSER, fresh
 
-from elytron_core.policy.query.question import Owner
+from elytron_core.policy.ranking.query import Owner
 from elytron_core.policy.ranking.weights import Weights
 from elytron_core.policy.temporal.time_ranges import Span
 from elytron_core.ports.store import Ref
 from elytron_core.text.features import Trait
 from elytron_index import Bm25, Candidate, IndexQuery, Unit
-from elytron_index.lexicon import related_words, typos
+from elytron_index.lexicon import related_words, terms
 
 DAY = 86_400_000
 
@@ -121,11 +121,11 @@ def test_nobody_is_found_by_the_kin_of_a_word_that_he_is_called() -> None:
 
 def test_a_slip_is_looked_for_only_where_nothing_else_is_there() -> None:
     known = {"tournament", "harbour", "tea", "letter", "better"}
-    assert typos.near("tournamnet", known.intersection) == ("tournament",)
-    assert typos.near("harbor", known.intersection) == ("harbour",)
-    assert typos.near("hharbour", known.intersection) == ("harbour",)
-    assert typos.near("lettor", known.intersection) == ("letter",)
-    assert [typos.near(word, known.intersection) for word in ("tee", "4417x", "etter", "tournament" * 3)] == [()] * 4
+    assert terms.near("tournamnet", known.intersection) == ("tournament",)
+    assert terms.near("harbor", known.intersection) == ("harbour",)
+    assert terms.near("hharbour", known.intersection) == ("harbour",)
+    assert terms.near("lettor", known.intersection) == ("letter",)
+    assert [terms.near(word, known.intersection) for word in ("tee", "4417x", "etter", "tournament" * 3)] == [()] * 4
     units = [unit(1, "The zorblax begins", thread=""), unit(2, "A stone", thread="")]
     found = by_text(units, IndexQuery(text="zorblxa", limit=9))
     assert found["The zorblax begins"].signals.matched == 1

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from elytron_core.policy.query.question_label import QuestionLabel
-from elytron_index.lexicon.question_classifier import LinearQuestionClassifier
+from elytron_core.policy.ranking.query import QuestionLabel
+from elytron_index.lexicon.classifiers import LinearQuestionClassifier
 
 QUESTIONS = Path(__file__).parents[2] / "benchmarks" / "sentences" / "questions.tsv"
 ASSISTANT, LATEST, RETELLING = QuestionLabel

@@ -7,9 +7,8 @@ from mmap import mmap
 import pytest
 from tests.index.corpora import ANALYSER, built, told
 
-from elytron_index import IndexQuery
-from elytron_index.checkpoint import codec, read_buffer
-from elytron_index.checkpoint.read_buffer import Arriving
+from elytron_index import IndexQuery, checkpoint
+from elytron_index.checkpoint import Arriving
 from elytron_index.space_index import SpaceIndex
 
 MOST = 1 << 20
@@ -25,8 +24,8 @@ def taken(data: bytes, step: int, /, *, most: int = MOST) -> Arriving:
 @pytest.mark.parametrize("step", [1, 7, 48, 64, 100, 1 << 20])
 @pytest.mark.parametrize("mapped", [0, 1 << 20])
 def test_pieces_of_any_size_make_the_checkpoint(step: int, mapped: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_buffer, "MAPPED", mapped)
-    monkeypatch.setattr(read_buffer, "FETCHED", mapped)
+    monkeypatch.setattr(checkpoint, "MAPPED", mapped)
+    monkeypatch.setattr(checkpoint, "FETCHED", mapped)
     index = built([told("green tea", "black tea", thread="t")])
     came = taken(index.to_bytes(), step)
     assert isinstance(came.data, bytearray if mapped else mmap)
@@ -45,12 +44,12 @@ def test_a_checkpoint_of_another_version_or_beyond_the_bound_takes_no_room(monke
     data = built([told("green tea", thread="t")]).to_bytes()
     assert taken(data, 100, most=len(data)).data == data
     assert taken(data, 100, most=len(data) - 1).data == b""
-    monkeypatch.setattr(codec, "FORMAT", 77)
+    monkeypatch.setattr(checkpoint, "FORMAT", 77)
     assert taken(data, 100).data == b""
 
 
 def test_memory_goes_with_the_last_index_that_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_buffer, "MAPPED", 0)
+    monkeypatch.setattr(checkpoint, "MAPPED", 0)
     came = taken(built([told("green tea", "black tea", thread="t")]).to_bytes(), 100)
     assert isinstance(came.data, mmap)
     there = weakref.ref(came.data)

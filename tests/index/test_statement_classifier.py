@@ -3,7 +3,7 @@
 import pytest
 
 from elytron_core.ports.models import StatementClassifier, StatementLabel
-from elytron_index.lexicon.statement_classifier import LinearStatementClassifier, PhraseStatementClassifier
+from elytron_index.lexicon.classifiers import LinearStatementClassifier, PhraseStatementClassifier
 
 STANDING, OCCASION = StatementLabel.STANDING, StatementLabel.OCCASION
 NOTHING: set[StatementLabel] = set()

@@ -6,11 +6,19 @@ from tests.index.corpora import ANALYSER, reloaded
 
 from elytron_core.policy.ranking.weights import Weights
 from elytron_core.ports.store import Ref
-from elytron_index import Change, Embedded, IndexQuery, Unit, dot_product
-from elytron_index.dot_product import dots, dots_type, plain_dots, plain_scan, scan
+from elytron_index import Change, Embedded, IndexQuery, Unit
 from elytron_index.space_index import SpaceIndex
 from elytron_index.structures import vectors
-from elytron_index.structures.vectors import ROUGH_STEP, ModelVectors, coded
+from elytron_index.structures.vectors import (
+    ROUGH_STEP,
+    ModelVectors,
+    coded,
+    dots,
+    dots_type,
+    plain_dots,
+    plain_scan,
+    scan,
+)
 
 
 def rows(count: int, dimensions: int = 48, seed: int = 1) -> np.ndarray:
@@ -35,12 +43,12 @@ def test_both_kernels_give_the_same_whole_numbers(dimensions: int) -> None:
 
 def test_without_the_library_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "numkong", None)
-    dot_product._best.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    assert dot_product._best() is plain_dots  # pyright: ignore[reportPrivateUsage]
-    dot_product._best.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    dot_product._best_scan.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    assert dot_product._best_scan() is plain_scan  # pyright: ignore[reportPrivateUsage]
-    dot_product._best_scan.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    vectors._best.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    assert vectors._best() is plain_dots  # pyright: ignore[reportPrivateUsage]
+    vectors._best.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    vectors._best_scan.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    assert vectors._best_scan() is plain_scan  # pyright: ignore[reportPrivateUsage]
+    vectors._best_scan.cache_clear()  # pyright: ignore[reportPrivateUsage]
 
 
 def test_cosines_are_exact_and_rough_ones_near() -> None:

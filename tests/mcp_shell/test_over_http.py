@@ -11,9 +11,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from tests.transports.serving import Served, served
 
-from elytron_adapter.identity.principals import PrincipalKind
 from elytron_cli.server.extras import Wanted
 from elytron_core import limits
+from elytron_core.planes.space import PrincipalKind
 from elytron_mcp_shell import ToolSet
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,7 @@ from elytron_core.ports.chat import (
 )
 from elytron_models import DIALECTS, StreamParser, parse
 from elytron_models.dialects.chat import ChatAnswer
-from elytron_models.frames import EventFrames
+from elytron_models.stream_parser import EventFrames
 
 EACH = pytest.mark.parametrize("name", RECORDED)
 CUT = Failed(reason=FailureReason.CUT)

@@ -9,7 +9,7 @@ from tests.models.streams import RECORDED, chat, messages, responses
 
 from elytron_core.errors import ModelRefused, ModelUnavailable
 from elytron_core.model import Value
-from elytron_core.policy.extraction.structured_output import schema_of
+from elytron_core.policy.extraction.prompts import schema_of
 from elytron_core.ports.chat import ModelRequest
 from elytron_core.ports.models import Completion, LanguageModel, Said, Speaker
 from elytron_models import ModelClient, StructuredAnswer, Structuring, TextModel, address_of, ask_for

@@ -13,13 +13,12 @@ from tests.transports.listener import listening
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
-from elytron_adapter.identity.principals import Authenticator, Development, PrincipalKind
-from elytron_core.contracts.knowledge.control import MemoryListRequest
+from elytron_adapter.dispatch import Dispatcher, Entrance
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, Authenticator, Development
+from elytron_core.contracts.control import MemoryListRequest
+from elytron_core.evidence import Role
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.conversation.transcript import Role
+from elytron_core.planes.space import PrincipalKind
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
 from elytron_proxy import ProxyApp, ProxySettings, Upstream

@@ -15,8 +15,8 @@ from tests.proxy.proxy_setup import KEY, PATHS, asked, proxying, recorded
 from elytron_proxy import limits
 from elytron_proxy.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES, PromptDialect, Refusal
 from elytron_proxy.figures import Figure
-from elytron_proxy.wire.headers import client_headers
 from elytron_proxy.wire.relay import EventGate, KeyMask, StreamRelay, WholeCopy
+from elytron_proxy.wire.upstream import client_headers
 
 pytestmark = pytest.mark.anyio
 TEXT = "".join(TEXTS)

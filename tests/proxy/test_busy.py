@@ -7,9 +7,8 @@ import pytest
 
 import elytron
 from elytron_adapter.admission_control import Unshed
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
-from elytron_adapter.identity.principals import DEVELOPER, Development, Principal
+from elytron_adapter.dispatch import Dispatcher, Entrance
+from elytron_adapter.identity.access_keys import DEVELOPER, Development, Principal
 from elytron_core.errors import Overloaded
 from elytron_core.ids import SpaceId
 from elytron_proxy import MemoryUse, limits

@@ -10,10 +10,9 @@ from tests.models.streams import RECORDED
 from tests.proxy.proxy_setup import PATHS, Proxied, asked, proxying, recorded
 from tests.transports.listener import listening
 
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
+from elytron_adapter.dispatch import Dispatcher, Entrance
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
-from elytron_adapter.identity.principals import PrincipalKind
+from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.application import Watched
 from elytron_proxy.figures import Figures
 

@@ -10,7 +10,7 @@ from tests.models.streams import RECORDED, TEXTS, chat
 from tests.proxy.proxy_setup import BOAT, EACH, PATHS, asked, knowing, messages_of, proxying, recorded
 
 from elytron.runtime_records import records_of
-from elytron_core.planes.knowledge.records import Record
+from elytron_core.planes.records import Record
 from elytron_core.scope import Scope
 from elytron_proxy import MemoryUse, Placement
 from elytron_proxy.figures import Figure

@@ -8,9 +8,8 @@ from tests.proxy.proxy_setup import BOAT, EACH, PATHS, asked, knowing, messages_
 from tests.proxy.test_tool_loops import tool_loop
 
 import elytron
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
-from elytron_adapter.identity.principals import DEVELOPER, Development
+from elytron_adapter.dispatch import Dispatcher, Entrance
+from elytron_adapter.identity.access_keys import DEVELOPER, Development
 from elytron_core.errors import StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Committed

@@ -11,9 +11,8 @@ from tests.proxy.proxy_setup import KEY, PATHS, Proxied, asked, proxying, record
 from tests.transports.listener import listening
 
 import elytron
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
-from elytron_adapter.identity.principals import Development
+from elytron_adapter.dispatch import Dispatcher, Entrance
+from elytron_adapter.identity.access_keys import Development
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_proxy import ProxyApp, ProxySettings, Upstream, upstreams_of

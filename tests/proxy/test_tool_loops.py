@@ -9,9 +9,9 @@ from tests.models.streams import RECORDED, TEXTS
 from tests.proxy.proxy_setup import BOAT, EACH, PATHS, asked, knowing, messages_of, proxying, recorded
 
 from elytron import FactAction, FactChangeRequest, Privacy
-from elytron_core.contracts.knowledge.control import MemoryListRequest
+from elytron_core.contracts.control import MemoryListRequest
 from elytron_core.contracts.tools import AgentToolRegistryListRequest
-from elytron_core.planes.evidence import Trust
+from elytron_core.evidence import Trust
 from elytron_core.scope import Scope
 from elytron_proxy.figures import Figure
 

@@ -10,9 +10,9 @@ import elytron
 from elytron import MemoryRuntime
 from elytron_core.clock import Clock
 from elytron_core.ids import Ids
-from elytron_core.planes.knowledge.profiles import ProfileName
 from elytron_core.ports.models import LanguageModel
 from elytron_core.ports.store import Batch, Committed
+from elytron_core.profiles import ProfileName
 from elytron_core.scope import Scope
 from elytron_replay.engines import Engine
 from elytron_replay.fixture import Fixture, parse

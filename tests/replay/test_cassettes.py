@@ -9,7 +9,7 @@ from tests.replay import stories
 
 from elytron.models import Cassette, RecordingModel, ScriptedModel
 from elytron_core.errors import UnreadableFile
-from elytron_replay import cassettes, engines, record, run_matrix
+from elytron_replay import engines, fixture, record, run_matrix
 from elytron_replay.fixture import load
 from elytron_replay.runner import run_fixture
 
@@ -63,7 +63,7 @@ async def test_a_story_with_a_model_is_told_alike_on_other_stores_without_it(tmp
 @pytest.mark.anyio
 async def test_a_call_that_was_not_recorded_fails_its_job_and_the_story(tmp_path: Path) -> None:
     path = written(tmp_path)
-    cassettes.save(tmp_path / "tapes/tea.json", Cassette(model="m"))
+    fixture.save(tmp_path / "tapes/tea.json", Cassette(model="m"))
     report = await run_matrix([path], ["memory"])
     assert not report.ok
     assert "dead_letter" in report.rows[0].differences[0].right
@@ -88,4 +88,4 @@ def test_a_damaged_cassette_is_named(tmp_path: Path, content: bytes | None, prob
     if content is not None:
         (tmp_path / "c.json").write_bytes(content)
     with pytest.raises(UnreadableFile, match=problem):
-        cassettes.load(tmp_path / "c.json")
+        fixture.load_cassette(tmp_path / "c.json")

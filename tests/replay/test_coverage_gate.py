@@ -6,7 +6,7 @@ from tests.replay.stories import SHIPPED, say, story, written
 
 from elytron_core.errors import InvalidInput
 from elytron_replay import gate
-from elytron_replay.operations import MANDATORY, names
+from elytron_replay.runner import MANDATORY, names
 
 
 def test_the_shipped_stories_exercise_every_operation() -> None:

@@ -9,7 +9,7 @@ import elytron as sdk
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import PermissionRefused, ScopeMissing, UnreadableFile
 from elytron_core.ids import SeededIds
-from elytron_core.planes.knowledge.profiles import ProfileName
+from elytron_core.profiles import ProfileName
 from elytron_replay.evolve import EvolutionProposal, Rejection, Tier, load_proposal, review, submit, try_out
 
 FULL = ProfileName.SERVER_DEV_FULL

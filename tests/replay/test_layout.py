@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from elytron_replay.layout import WIDTH, write_out
+from elytron_replay.fixture import WIDTH, write_out
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=60),

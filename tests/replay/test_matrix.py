@@ -8,7 +8,7 @@ from tests.replay.stories import SHIPPED, losing, say, story, written
 from elytron_core.errors import InvalidInput, UnreadableFile
 from elytron_replay import record, render, run_matrix
 from elytron_replay.engines import DEFAULT_STORES, engine
-from elytron_replay.layout import write_out
+from elytron_replay.fixture import write_out
 from elytron_replay.matrix import Recording, Verdict, compare
 
 pytestmark = pytest.mark.anyio

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from elytron_replay.comparison.may_differ import normalised
+from elytron_replay.comparison.json_diff import normalised
 
 
 def test_what_differs_by_nature_is_left_out_and_paths_lose_their_folder() -> None:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from elytron_core.errors import UnreadableFile
 from elytron_replay import runner
-from elytron_replay.gates.quality_gate import (
+from elytron_replay.gates import (
     EvaluationSource,
     Probe,
     Thresholds,

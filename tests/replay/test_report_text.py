@@ -1,6 +1,5 @@
-from elytron_replay.gates.coverage_gate import GateReport
-from elytron_replay.matrix import MatrixReport, MatrixRow, Recording, StoreDifference, Verdict
-from elytron_replay.report_text import render, render_gate
+from elytron_replay.gates import GateReport
+from elytron_replay.matrix import MatrixReport, MatrixRow, Recording, StoreDifference, Verdict, render, render_gate
 
 STORES = ("memory", "sqlite")
 

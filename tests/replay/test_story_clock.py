@@ -1,6 +1,5 @@
 from elytron_core.ids import is_id
-from elytron_replay.fixture import Fixture, Step, parse
-from elytron_replay.story_clock import StoryIds, Telling
+from elytron_replay.fixture import Fixture, Step, StoryIds, Telling, parse
 
 
 def story() -> Fixture:

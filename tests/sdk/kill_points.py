@@ -14,8 +14,8 @@ from elytron.journal.compaction import compact
 from elytron.models import ScriptedModel
 from elytron.transfer import bootstrap
 from elytron_core.ids import SpaceId
-from elytron_store.journal import stand_ins
-from elytron_store.sqlite.database.journal_rows import Appending
+from elytron_store import engine
+from elytron_store.sqlite.schema import Appending
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,14 +25,14 @@ POINTS = {
     "fsync": (os, "fsync"),
     "journal": (Appending, "finish"),
     "replace": (os, "replace"),
-    "run": (stand_ins, "stand_in"),
+    "run": (engine, "stand_in"),
     "write": (bootstrap, "commit"),
 }
 """The functions at which a process can die."""
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload([
-    "asyncio", "elytron.factory", "elytron.flows.finalize_turn", "elytron.flows.inspection",
-    "elytron.ops.admin.archive", "elytron_store.file.store", "elytron_store.sqlite.store",
+    "asyncio", "elytron.factory", "elytron.flows.finalize_turn", "elytron.flows.maintenance",
+    "elytron.ops.archive", "elytron_store.file.store", "elytron_store.sqlite.store",
 ])  # fmt: skip
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import elytron
 from elytron.documents.change_set import Changes
 from elytron.documents.planes import HOMES
-from elytron.writes.settlement import Settled, settle
+from elytron.writes.commit import Settled, settle
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.contracts.admin.archive import ImportMode, MemoryImportRequest
-from elytron_core.contracts.knowledge.control import MemoryListRequest
+from elytron_core.contracts.archive import ImportMode, MemoryImportRequest
+from elytron_core.contracts.control import MemoryListRequest
 from elytron_core.errors import NotFound
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.space import SpaceRecord

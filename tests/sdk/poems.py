@@ -2,7 +2,7 @@
 
 from elytron_core.clock import Instant
 from elytron_core.model import Value
-from elytron_core.planes.knowledge.long_term import Privacy
+from elytron_core.planes.facts import Privacy
 
 POEMS = "poems"
 ID_WORD = "poem"

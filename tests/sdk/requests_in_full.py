@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from elytron.intake.scrubber import OPAQUE
+from elytron.intake import OPAQUE
 from elytron_core.model import Value
 
 Given = Mapping[str, object]

@@ -13,10 +13,10 @@ from tests.sdk.meanwhile import Meanwhile
 from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
-from elytron.transfer import space_fill
+from elytron.transfer import restore
 from elytron.transfer.archive import ArchiveReader
-from elytron_core.contracts.admin.archive import ImportMode
-from elytron_core.contracts.knowledge.recall import Plane
+from elytron_core.contracts.archive import ImportMode
+from elytron_core.contracts.recall import Plane
 from elytron_core.errors import (
     InvalidInput,
     NotFound,
@@ -25,8 +25,8 @@ from elytron_core.errors import (
     StoreUnavailable,
     UnreadableFile,
 )
-from elytron_core.planes.conversation.transcript import Role
-from elytron_core.planes.knowledge.procedural import SkillSource
+from elytron_core.evidence import Role
+from elytron_core.planes.skills import SkillSource
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 from elytron_store.memory import MemoryStore
 
@@ -87,7 +87,7 @@ async def test_what_a_killed_restore_left_is_removed_by_the_next(memory: elytron
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(space_fill, "BATCH", 4)
+    monkeypatch.setattr(restore, "BATCH", 4)
 
 
 async def long_archive(path: Path, name: str) -> str:

@@ -9,15 +9,14 @@ from tests.sdk.told import believe, learn
 import elytron
 from elytron import FactAction, FactChangeRequest, ImportMode, LearningAction, MemoryForgetRequest, Scope
 from elytron.documents.planes import BROUGHT
-from elytron.transfer.archived_guards import GUARDS
+from elytron.transfer.archived_documents import GUARDS
 from elytron.transfer.bootstrap import REBUILT, UNBROUGHT
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import long_term, procedural
-from elytron_core.planes.knowledge.long_term import Kind
+from elytron_core.planes import facts, skills, transcript
+from elytron_core.planes.facts import Kind
 from elytron_core.planes.space import COLLECTIONS
-from elytron_core.policy.admission import learning_rules
+from elytron_core.policy.admission.facts import FORGOTTEN_BEFORE, SUPPRESSED
 
 pytestmark = pytest.mark.anyio
 
@@ -59,10 +58,10 @@ async def test_what_was_forgotten_deleted_or_suppressed_is_not_learned_after_a_b
     report = await other.import_archive(archive, mode=ImportMode.BOOTSTRAP)
     assert rehearsed.imported == report.imported == {"facts": 1, "learning": 1, "tombstones": 4, "turns": 1}
     for topic, content in drafts.items():
-        assert await reasons(other, f"other {topic}", content) == learning_rules.FORGOTTEN_BEFORE
+        assert await reasons(other, f"other {topic}", content) == FORGOTTEN_BEFORE
     (here,) = [item.id for item in (await other.list()).items if item.plane is elytron.Plane.TRANSCRIPT]
-    assert await reasons(other, "cupboard", "the number is seven", here) == learning_rules.FORGOTTEN_BEFORE
-    assert await reasons(other, "health", "Ada is well") == learning_rules.SUPPRESSED
+    assert await reasons(other, "cupboard", "the number is seven", here) == FORGOTTEN_BEFORE
+    assert await reasons(other, "health", "Ada is well") == SUPPRESSED
     (rule,) = (await other.list_facts()).learning.rules
     assert (rule.topic, rule.reason) == ("health", "asked to")
     again = await other.import_archive(archive, mode=ImportMode.BOOTSTRAP)
@@ -118,7 +117,7 @@ async def test_a_chat_s_own_forgotten_fact_is_guarded_in_the_chat_that_takes_it_
     archive = await exported(memory, tmp_path)
     scope = Scope(space=SpaceId("elsewhere"), conversation="hall")
     await other.import_archive(elytron.MemoryImportRequest(scope=scope, path=archive, mode=ImportMode.BOOTSTRAP))
-    assert (await told(other, "hall")).decisions[0].reason == learning_rules.FORGOTTEN_BEFORE
+    assert (await told(other, "hall")).decisions[0].reason == FORGOTTEN_BEFORE
     assert (await told(other, "kitchen")).changed
 
 
@@ -161,6 +160,6 @@ async def test_the_report_names_what_is_left_out(
 
 
 def test_every_collection_is_brought_rebuilt_or_named() -> None:
-    brought = {transcript.TURNS, long_term.FACTS, procedural.SKILLS, *BROUGHT, *GUARDS}
+    brought = {transcript.TURNS, facts.FACTS, skills.SKILLS, *BROUGHT, *GUARDS}
     assert brought | REBUILT | UNBROUGHT == set(COLLECTIONS)
     assert len(brought) + len(REBUILT) + len(UNBROUGHT) == len(COLLECTIONS)

@@ -7,11 +7,11 @@ from tests.sdk.told import believe, put, talk, texts
 
 import elytron
 from elytron_core import limits
-from elytron_core.contracts.conversation.write import Outcome
+from elytron_core.contracts.transcript import Outcome
 from elytron_core.errors import InvalidInput, NotFound
-from elytron_core.planes.conversation.candidates import CandidateState, Target
-from elytron_core.planes.conversation.transcript import Role
-from elytron_core.planes.knowledge.long_term import Confidence, Kind
+from elytron_core.evidence import Role
+from elytron_core.planes.candidates import CandidateState, Target
+from elytron_core.planes.facts import Confidence, Kind
 
 pytestmark = pytest.mark.anyio
 

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 import pytest
 
 import elytron
-from elytron.indexing import checkpoint_schedule, checkpoint_store, index_manager
+from elytron.indexing import checkpoints, index_manager
 from elytron_core.errors import NotFound, StoreFull, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, JournalEntry, Ref
 from elytron_core.text.analyser import Analyser
-from elytron_index.lexicon.statement_classifier import PhraseStatementClassifier
+from elytron_index.lexicon.classifiers import PhraseStatementClassifier
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ WORD = b"canari"
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have an index of few units stored while it goes on."""
-    monkeypatch.setattr(checkpoint_schedule, "ASIDE_LEAST", 10)
+    monkeypatch.setattr(checkpoints, "ASIDE_LEAST", 10)
 
 
 async def nothing() -> None:
@@ -79,13 +79,13 @@ class Watched(MemoryStore):
     async def checkpoint(self) -> bytes | None:
         """Return the checkpoint of Ada's space, None where it has none."""
         try:
-            return b"".join([chunk async for chunk in self.read_blob(ADA, checkpoint_store.CHECKPOINT)])
+            return b"".join([chunk async for chunk in self.read_blob(ADA, checkpoints.CHECKPOINT)])
         except NotFound:
             return None
 
     async def watermark(self) -> int:
         """Return the sequence of the last entry in the checkpoint."""
-        found = await checkpoint_store.read(self, ADA, Analyser(), PhraseStatementClassifier().version)
+        found = await checkpoints.read(self, ADA, Analyser(), PhraseStatementClassifier().version)
         assert found is not None
         return found[0].watermark
 

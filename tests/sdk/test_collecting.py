@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from elytron_core.gc_pause import Uncollected, settle
+from elytron_core.lazy import Uncollected, settle
 
 
 def test_the_search_goes_on_behind_a_stretch_also_where_it_failed() -> None:

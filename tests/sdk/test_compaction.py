@@ -10,12 +10,11 @@ from tests.sdk.kill_points import compacting, exit_code
 
 import elytron
 from elytron import ImportMode, MemoryImportRequest, MemoryInspectionRequest, MemoryRuntime
-from elytron.journal.compaction import compact
-from elytron.journal.entry_sums import EntrySums
+from elytron.journal.compaction import EntrySums, compact
 from elytron.state.space_records import REF
 from elytron.transfer.migration import migrate
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.admin.inspection import HeadStanding
+from elytron_core.contracts.inspection import HeadStanding
 from elytron_core.errors import Conflict
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.planes.space import SpaceRecord

@@ -8,11 +8,11 @@ from tests.sdk.transcripts import turn as turn_over
 
 import elytron
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.knowledge.control import ControlOutcome
-from elytron_core.contracts.knowledge.recall import RecallFilters
+from elytron_core.contracts.control import ControlOutcome
+from elytron_core.contracts.recall import RecallFilters
 from elytron_core.errors import InvalidInput, NotFound, ScopeMissing
+from elytron_core.evidence import Role
 from elytron_core.ids import SpaceId
-from elytron_core.planes.conversation.transcript import Role
 
 pytestmark = pytest.mark.anyio
 

@@ -8,10 +8,10 @@ from tests.sdk.turns import finish
 import elytron
 from elytron.models import ScriptedModel
 from elytron_core.clock import DAY_MS, FrozenClock
-from elytron_core.contracts.admin.maintenance import MemoryMaintainRequest, PassOutcome
-from elytron_core.contracts.conversation.write import MemoryWriteRequest
-from elytron_core.contracts.planes import NoteDraft, NotesWrite
-from elytron_core.planes.admin.jobs import Pass
+from elytron_core.contracts.continuity import NoteDraft, NotesWrite
+from elytron_core.contracts.maintenance import MemoryMaintainRequest, PassOutcome
+from elytron_core.contracts.transcript import MemoryWriteRequest
+from elytron_core.planes.jobs import Pass
 
 pytestmark = pytest.mark.anyio
 

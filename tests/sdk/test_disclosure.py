@@ -3,10 +3,10 @@
 import pytest
 
 import elytron
-from elytron_core.contracts.knowledge.recall import Absence
+from elytron_core.contracts.recall import Absence
 from elytron_core.errors import InvalidInput, NotFound
-from elytron_core.planes.conversation.transcript import Role
-from elytron_core.planes.knowledge.long_term import Privacy
+from elytron_core.evidence import Role
+from elytron_core.planes.facts import Privacy
 
 pytestmark = pytest.mark.anyio
 

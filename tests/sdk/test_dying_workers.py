@@ -18,7 +18,7 @@ from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import StoreUnavailable
 from elytron_core.ids import SeededIds
-from elytron_core.planes.admin.jobs import JobState
+from elytron_core.planes.jobs import JobState
 from elytron_core.ports.store import Batch, Committed
 from elytron_store.memory import MemoryStore
 

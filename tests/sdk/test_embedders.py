@@ -20,9 +20,9 @@ import elytron
 from elytron.embedding import FastembedEmbedder, LocalEmbedder, OpenAIEmbedder, kept_models
 from elytron.embedding.conversion import shape_of
 from elytron.embedding.installation import Known, add_model, fetch, fetch_commands, known_model
+from elytron.embedding.model2vec import read_safetensors
 from elytron.embedding.model_files import MANIFEST, model_folder, remove_model
 from elytron.embedding.model_names import embedder_of
-from elytron.embedding.tensors import read_safetensors
 from elytron_core.errors import (
     InvalidInput,
     MissingExtra,

@@ -10,12 +10,12 @@ from tests.sdk.encoders import WordEmbedder
 import elytron
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.admin.embedding import EmbeddingOutcome, MemoryEmbedRequest, ModelSwitchRequest
-from elytron_core.contracts.knowledge.recall import VectorUse
+from elytron_core.contracts.maintenance import EmbeddingOutcome, MemoryEmbedRequest, ModelSwitchRequest
+from elytron_core.contracts.recall import VectorUse
+from elytron_core.evidence import Role
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.conversation.transcript import Role
 from elytron_core.planes.embedding import vector_set
-from elytron_core.planes.knowledge.long_term import Kind
+from elytron_core.planes.facts import Kind
 from elytron_core.ports.models import Embedder
 from elytron_core.ports.store import Action, Batch, Entry, Put
 from elytron_store.sealed.providers import FileKeys

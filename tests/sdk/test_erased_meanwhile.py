@@ -11,9 +11,9 @@ import elytron
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import NotFound
 from elytron_core.ids import SeededIds
-from elytron_core.planes.admin.jobs import JOBS
-from elytron_core.planes.conversation.transcript import TURNS
-from elytron_core.planes.knowledge.long_term import FACTS
+from elytron_core.planes.facts import FACTS
+from elytron_core.planes.jobs import JOBS
+from elytron_core.planes.transcript import TURNS
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio

@@ -6,14 +6,14 @@ import pytest
 from tests.sdk.told import talk, texts
 
 import elytron
-from elytron.documents import prefix_scan
-from elytron.documents.prefix_scan import documents_under
+from elytron.documents import stored_values
+from elytron.documents.stored_values import documents_under
 from elytron.erasure.removal import erase_many
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
+from elytron_core.evidence import Role
 from elytron_core.ids import SpaceId
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.roles import Role
+from elytron_core.planes import transcript
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 from elytron_core.scope import Scope
 from elytron_store.memory import MemoryStore
@@ -27,7 +27,7 @@ SPACE = SpaceId("ada")
 async def test_documents_are_found_by_how_their_keys_begin(
     prefix: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prefix_scan, "_AT_ONCE", 2)
+    monkeypatch.setattr(stored_values, "_AT_ONCE", 2)
     store = MemoryStore()
     keys = [f"a.{turn}.{tag}" for turn in range(1, 5) for tag in "def"]
     refs = [Ref("attributes", key) for key in (*keys, "a.1", "a.10.d")]

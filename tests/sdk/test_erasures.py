@@ -12,14 +12,14 @@ import elytron
 from elytron import MemoryErasuresApplyRequest, MemoryErasuresKeepRequest
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.admin.erasures import ErasuresOutcome
-from elytron_core.contracts.conversation.transcript import (
+from elytron_core.contracts.archive import ErasuresOutcome
+from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.transcript import (
     MemoryTranscriptLifecycleRequest,
     TranscriptLifecycleTransition,
 )
-from elytron_core.contracts.knowledge.recall import Plane
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, StoreUnavailable, UnreadableFile
-from elytron_core.planes.conversation.transcript import Role
+from elytron_core.evidence import Role
 from elytron_core.ports.store import Erased, Erasure
 from elytron_core.scope import Scope
 from elytron_store.memory import MemoryStore
@@ -209,7 +209,7 @@ async def test_one_that_was_killed_in_between_is_finished(
         assert (await older.apply_erasures(told)).outcome is ErasuresOutcome.NOTHING
 
 
-HEAD = '{"format":"elytron.erasure.log_file","lines":1,"version":1}\n'
+HEAD = '{"format":"elytron.erasure.reapplication","lines":1,"version":1}\n'
 SPACE = '{"space":"ada","identity":"00"}\n'
 
 

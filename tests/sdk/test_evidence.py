@@ -8,18 +8,18 @@ from tests.sdk.transcripts import commit, turn
 
 import elytron
 from elytron_core.clock import Instant
-from elytron_core.contracts.conversation.continuity import (
+from elytron_core.contracts.continuity import (
     ContinuityImportRequest,
     ContinuitySnapshot,
     SnapshotLayers,
     SnapshotManifest,
     SnapshotMode,
 )
-from elytron_core.contracts.conversation.write import Outcome
-from elytron_core.planes.conversation.transcript import Role
-from elytron_core.planes.derived_refs import DerivedMemoryPlane
-from elytron_core.planes.knowledge.long_term import Authority
-from elytron_core.policy.continuity import snapshots
+from elytron_core.contracts.transcript import Outcome
+from elytron_core.evidence import Role
+from elytron_core.planes.facts import Authority
+from elytron_core.planes.transcript import DerivedMemoryPlane
+from elytron_core.policy import continuity
 
 pytestmark = pytest.mark.anyio
 
@@ -94,8 +94,8 @@ async def test_a_snapshot_brings_no_citation_of_what_is_not_here(memory: elytron
         channel="default",
         conversation="default",
         made_at=Instant(1),
-        includes=snapshots.included(layers),
-        fingerprint=snapshots.fingerprint(layers),
+        includes=continuity.included(layers),
+        fingerprint=continuity.fingerprint(layers),
     )
     snapshot = ContinuitySnapshot(manifest=manifest, layers=layers)
     await memory.import_continuity(ContinuityImportRequest(snapshot=snapshot, mode=SnapshotMode.BOOTSTRAP))

@@ -6,10 +6,10 @@ from tests.sdk.told import believe, texts
 import elytron
 from elytron import FactAction, FactChangeRequest, FactListRequest, LearningAction, Privacy, Reach
 from elytron_core.clock import DAY_MS, FrozenClock
-from elytron_core.contracts.knowledge.recall import RecallFilters
+from elytron_core.contracts.recall import RecallFilters
 from elytron_core.errors import InvalidInput, PreconditionFailed
-from elytron_core.planes.admin.jobs import Pass
-from elytron_core.planes.knowledge.long_term import FactOperation, State
+from elytron_core.planes.facts import FactOperation, State
+from elytron_core.planes.jobs import Pass
 
 pytestmark = pytest.mark.anyio
 

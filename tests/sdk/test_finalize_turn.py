@@ -8,19 +8,19 @@ from tests.sdk.turns import answering, finish, item, items
 
 import elytron
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.admin.maintenance import (
+from elytron_core.contracts.maintenance import (
     CommitStatus,
     Extraction,
     MaintenanceRefusal,
     PassStatus,
     SkillReuse,
 )
-from elytron_core.contracts.modes import ModeInput, Pressure
 from elytron_core.errors import TurnConflict
 from elytron_core.ids import SeededIds
-from elytron_core.planes.admin.jobs import JobState, Pass
-from elytron_core.planes.conversation.transcript import Delivery
-from elytron_core.planes.knowledge.procedural import ReuseOutcome
+from elytron_core.planes.jobs import JobState, Pass
+from elytron_core.planes.skills import ReuseOutcome
+from elytron_core.planes.transcript import Delivery
+from elytron_core.profiles import ModeInput, Pressure
 
 pytestmark = pytest.mark.anyio
 

@@ -10,14 +10,13 @@ import pytest
 import elytron
 from elytron import MemoryEraseRequest, MemoryForgetRequest, MemoryRuntime
 from elytron.journal.compaction import compact
-from elytron.journal.follower import Journals, pages
-from elytron.journal.notifier import AnnouncingStore, inner
+from elytron.journal.follower import AnnouncingStore, Journals, inner, pages
 from elytron_core import limits
-from elytron_core.contracts.admin.events import EventAction, Gap, GapReason, JournalEvent
 from elytron_core.errors import StoreClosed
+from elytron_core.events import EventAction, Gap, GapReason, JournalEvent
 from elytron_core.ids import SpaceId
-from elytron_core.planes.knowledge.profiles import StoreCapabilities
 from elytron_core.ports.store import Action, JournalEntry
+from elytron_core.profiles import StoreCapabilities
 from elytron_store.memory import MemoryStore
 from elytron_store.wrappers.wrapper import PassingStore
 

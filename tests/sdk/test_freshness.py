@@ -5,8 +5,7 @@ from tests.sdk.told import believe
 
 import elytron
 from elytron_core.clock import DAY_MS, FrozenClock
-from elytron_core.planes.knowledge.freshness import FreshnessHint, FreshnessState
-from elytron_core.planes.knowledge.long_term import Kind
+from elytron_core.planes.facts import FreshnessHint, FreshnessState, Kind
 
 pytestmark = pytest.mark.anyio
 

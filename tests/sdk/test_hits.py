@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from elytron.documents.hits import fact_hit, scored, turn_hit
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.recall import Plane, RecallHit
+from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.evidence import Role
 from elytron_core.ids import FactId, TurnId
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import long_term
+from elytron_core.planes import facts, transcript
 
 TURN = transcript.Turn(
     sequence=1,
@@ -19,15 +19,15 @@ TURN = transcript.Turn(
     channel="web",
     conversation="c1",
     messages=(
-        transcript.Message(text="tea?", speaker="Ada", role=transcript.Role.USER, at=Instant(3)),
+        transcript.Message(text="tea?", speaker="Ada", role=Role.USER, at=Instant(3)),
         transcript.Message(text="two cups"),
     ),
     tags=("home", "kitchen"),
     metadata={"cups": 2, "hot": True, "note": None},
 )
-FACT = long_term.Fact(
+FACT = facts.Fact(
     id=FactId("f1"),
-    kind=long_term.Kind.PREFERENCE,
+    kind=facts.Kind.PREFERENCE,
     topic="tea",
     content="Ada likes tea",
     citations=("t1",),

@@ -14,7 +14,7 @@ from elytron.importers.message_shape import Said
 from elytron_core import limits
 from elytron_core.clock import instant
 from elytron_core.errors import UnreadableFile
-from elytron_core.planes.conversation.transcript import Role
+from elytron_core.evidence import Role
 from elytron_core.scope import ConversationKey
 
 HOME = ConversationKey("default", "home")

@@ -11,7 +11,7 @@ from elytron.importers.detection import Format
 from elytron.importers.message_shape import Omission
 from elytron_core.clock import iso
 from elytron_core.errors import UnreadableFile
-from elytron_core.planes.conversation.transcript import Role
+from elytron_core.evidence import Role
 from elytron_core.scope import ConversationKey
 
 HOME = ConversationKey("default", "home")

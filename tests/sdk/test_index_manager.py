@@ -11,13 +11,13 @@ import pytest
 from tests.sdk.told import believe, learn, texts
 
 import elytron
-from elytron.indexing import checkpoint_schedule, checkpoint_store, index_manager, write_through
+from elytron.indexing import checkpoints, index_manager, write_through
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import NotFound, StoreFull
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.ports.store import Document, Erasure, JournalEntry, Ref
 from elytron_core.text.analyser import Analyser
-from elytron_index.checkpoint import read_buffer
+from elytron_index import checkpoint
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -182,7 +182,7 @@ async def test_short_messages_are_folded_as_they_come_unless_there_are_very_many
 
 
 async def test_an_index_that_is_let_go_is_stored_and_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint_schedule, "WORTH_STORING", 5)
+    monkeypatch.setattr(checkpoints, "WORTH_STORING", 5)
     store = Counting()
     async with elytron.open(store, index_bytes=1) as memory:
         for name in ("ada", "ben"):
@@ -199,17 +199,17 @@ async def test_an_index_that_is_let_go_is_stored_and_not_made_again(monkeypatch:
 
 
 async def test_an_index_that_is_let_go_gives_its_memory_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_buffer, "MAPPED", 0)
+    monkeypatch.setattr(checkpoint, "MAPPED", 0)
     rooms: list[weakref.ref[bytearray | mmap]] = []
-    room = read_buffer.room
+    room = checkpoint.room
 
     def watched(size: int) -> bytearray | mmap:
         found = room(size)
         rooms.append(weakref.ref(found))
         return found
 
-    monkeypatch.setattr(read_buffer, "room", watched)
-    monkeypatch.setattr(checkpoint_schedule, "WORTH_STORING", 1)
+    monkeypatch.setattr(checkpoint, "room", watched)
+    monkeypatch.setattr(checkpoints, "WORTH_STORING", 1)
     async with elytron.open("memory:", index_bytes=1) as memory:
         for name in ("ada", "ben"):
             await memory.write(told("tea", "milk", user=name))
@@ -228,7 +228,7 @@ async def test_an_index_that_is_let_go_gives_its_memory_back_at_once(monkeypatch
 async def test_many_indexes_that_leave_at_once_wait_for_each_other_and_come_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(checkpoint_schedule, "WORTH_STORING", 1)
+    monkeypatch.setattr(checkpoints, "WORTH_STORING", 1)
     monkeypatch.setattr(index_manager, "LEAVING_AT_ONCE", 1)
     names = [f"user{number}" for number in range(8)]
     async with elytron.open("memory:", index_bytes=1) as memory:
@@ -240,7 +240,7 @@ async def test_many_indexes_that_leave_at_once_wait_for_each_other_and_come_back
 
 
 async def test_what_is_erased_while_its_index_leaves_is_in_no_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint_schedule, "WORTH_STORING", 1)
+    monkeypatch.setattr(checkpoints, "WORTH_STORING", 1)
     for whole in (False, True):
         store = Erasing(whole_space=whole)
         async with elytron.open(store, index_bytes=1) as memory:
@@ -258,7 +258,7 @@ async def test_what_is_erased_while_its_index_leaves_is_in_no_checkpoint(monkeyp
 
 
 async def test_a_store_that_refuses_a_checkpoint_costs_time_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint_schedule, "WORTH_STORING", 1)
+    monkeypatch.setattr(checkpoints, "WORTH_STORING", 1)
     async with elytron.open(Refusing(), index_bytes=1) as memory:
         for name in ("ada", "ben", "ada"):
             await memory.write(told("tea", user=name))
@@ -285,7 +285,7 @@ async def blobs(store: MemoryStore) -> list[SpaceId]:
     found: list[SpaceId] = []
     for space in await store.spaces(limit=100):
         try:
-            _ = [chunk async for chunk in store.read_blob(space, checkpoint_store.CHECKPOINT)]
+            _ = [chunk async for chunk in store.read_blob(space, checkpoints.CHECKPOINT)]
         except NotFound:
             continue
         found.append(space)
@@ -305,7 +305,7 @@ class Erasing(MemoryStore):
             self.armed = False
             (first,) = await self.scan(space, "turns", limit=1)
             refs = () if self._whole else (first.ref,)
-            blobs = () if self._whole else (checkpoint_store.CHECKPOINT,)
+            blobs = () if self._whole else (checkpoints.CHECKPOINT,)
             await self.erase(Erasure(space, Instant(5), refs=refs, blobs=blobs, whole_space=self._whole))
         return await super().write_blob(space, key, chunks)
 

@@ -16,9 +16,10 @@ from elytron import (
     TranscriptWrite,
     TurnDraft,
 )
-from elytron_core.contracts.conversation.write import FactDraft, LongTermExtraction, Procedural, RuntimeSkillWrite
-from elytron_core.planes.knowledge.long_term import Authority
-from elytron_core.planes.roles import Role
+from elytron_core.contracts.facts import FactDraft
+from elytron_core.contracts.transcript import LongTermExtraction, Procedural, RuntimeSkillWrite
+from elytron_core.evidence import Role
+from elytron_core.planes.facts import Authority
 from elytron_core.policy.projection.builder import POLICY
 from elytron_core.policy.projection.sections import HEADINGS
 

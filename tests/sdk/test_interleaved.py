@@ -20,10 +20,10 @@ from elytron import (
 )
 from elytron.state import conflict_retry
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.knowledge.control import ControlOutcome
+from elytron_core.contracts.control import ControlOutcome
 from elytron_core.errors import Conflict, NotFound, StoreBusy, StoreUnavailable
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.knowledge.long_term import Authority, Kind
+from elytron_core.planes.facts import Authority, Kind
 from elytron_core.ports.store import Batch, Committed, JournalEntry
 from elytron_store.memory import MemoryStore
 

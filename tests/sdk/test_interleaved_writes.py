@@ -8,7 +8,7 @@ import elytron
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.conversation import transcript
+from elytron_core.planes import transcript
 from elytron_core.ports.store import Batch, Committed
 from elytron_store.memory import MemoryStore
 

@@ -13,7 +13,7 @@ from elytron.jobs.queue import claim, schedule
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import InvalidInput, StoreUnavailable, Unreachable
-from elytron_core.planes.admin.jobs import JobState
+from elytron_core.planes.jobs import JobState
 from elytron_core.scope import Scope
 from elytron_store.memory import MemoryStore
 

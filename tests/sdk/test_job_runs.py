@@ -15,7 +15,7 @@ from elytron.jobs.queue import claim, read_queue
 from elytron.models import ScriptedModel
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.admin.maintenance import (
+from elytron_core.contracts.maintenance import (
     Extraction,
     JobCancelRequest,
     JobListRequest,
@@ -25,7 +25,7 @@ from elytron_core.contracts.admin.maintenance import (
 )
 from elytron_core.errors import ModelRefused, ModelUnavailable, NotFound
 from elytron_core.ids import SeededIds
-from elytron_core.planes.admin.jobs import JobState
+from elytron_core.planes.jobs import JobState
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -142,7 +142,7 @@ async def test_a_full_queue_takes_no_more_and_maintain_finds_what_was_left(
     left = await finish(memory, "t1", said(1), scope=talk("b"))
     assert left.job is None
     assert {outcome.reason for outcome in left.maintenance if outcome.status == "failed"} == {"queue_full"}
-    from elytron_core.contracts.admin.maintenance import MemoryMaintainRequest
+    from elytron_core.contracts.maintenance import MemoryMaintainRequest
 
     found = await memory.maintain(MemoryMaintainRequest(scope=talk("b")))
     assert found.turns == 1

@@ -10,24 +10,24 @@ import elytron
 from elytron.factory import Opening
 from elytron.models import ScriptedModel
 from elytron_core.clock import DAY_MS, FrozenClock, Instant, iso
-from elytron_core.contracts.admin.maintenance import (
+from elytron_core.contracts.continuity import ExecutionDraft, ExecutionWrite, NoteDraft, NotesWrite
+from elytron_core.contracts.maintenance import (
     Extraction,
     MaintenanceRefusal,
     MemoryMaintainRequest,
     PassOutcome,
     PassStatus,
 )
-from elytron_core.contracts.conversation.write import MemoryWriteRequest
-from elytron_core.contracts.modes import ModeInput
-from elytron_core.contracts.planes import ExecutionDraft, ExecutionWrite, NoteDraft, NotesWrite
+from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.errors import ModelRefused, ModelUnavailable, Unsupported
+from elytron_core.evidence import Role
 from elytron_core.ids import SeededIds
-from elytron_core.planes.admin.jobs import Pass
-from elytron_core.planes.conversation.execution import ExecutionStatus
-from elytron_core.planes.conversation.transcript import Role
-from elytron_core.planes.knowledge.long_term import Kind
-from elytron_core.policy.maintenance.budget import Budget
+from elytron_core.planes.continuity import ExecutionStatus
+from elytron_core.planes.facts import Kind
+from elytron_core.planes.jobs import Pass
+from elytron_core.policy.maintenance import Budget
 from elytron_core.ports.models import Completion, LanguageModel
+from elytron_core.profiles import ModeInput
 
 pytestmark = pytest.mark.anyio
 
@@ -319,7 +319,7 @@ async def test_without_work_there_is_nothing_to_learn_or_to_take_up(memory: elyt
 
 
 async def test_what_a_scheduled_run_said_is_never_read(memory: elytron.MemoryRuntime) -> None:
-    from elytron_core.planes.conversation.actors import ActorAttribution
+    from elytron_core.planes.transcript import ActorAttribution
 
     actor = ActorAttribution(triggered_by="scheduler")
     report = await finish(memory, "t1", "I live in Lisbon.", actor=actor)

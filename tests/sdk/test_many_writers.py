@@ -9,8 +9,8 @@ import elytron
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge.procedural import SkillSource
+from elytron_core.planes import transcript
+from elytron_core.planes.skills import SkillSource
 from elytron_core.ports.store import Batch, Committed, Document, Ref, Store
 from elytron_store.memory import MemoryStore
 from elytron_store.wrappers.wrapper import PassingStore

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from elytron.api.metadata_filters import filters_from, where_from
 from elytron_core.clock import instant
-from elytron_core.contracts.conditions import Scalar
-from elytron_core.contracts.knowledge.recall import RecallFilters
+from elytron_core.contracts.recall import RecallFilters, Scalar
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.policy.query.metadata_conditions import hold
+from elytron_core.policy.ranking.query import hold
 
 
 def leaf(name: str, comparison: str, value: int) -> dict[str, Any]:

@@ -9,12 +9,12 @@ import pytest
 from tests.sdk.meanwhile import Meanwhile
 
 import elytron
-from elytron.transfer import space_fill
+from elytron.transfer import restore
 from elytron.transfer.migration import copy_store
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, SpaceIncomplete, SpaceInUse
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.admin import gateway
+from elytron_core.planes import gateway
 from elytron_core.ports.store import Action, Batch, Committed, Document, Entry, Put, Ref, Store
 from elytron_store import open_store
 from elytron_store.memory import MemoryStore
@@ -120,7 +120,7 @@ async def test_a_journal_too_short_for_its_documents_is_not_copied() -> None:
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(space_fill, "BATCH", 4)
+    monkeypatch.setattr(restore, "BATCH", 4)
 
 
 @pytest.fixture

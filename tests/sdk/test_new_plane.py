@@ -18,12 +18,12 @@ HOME = """\
          public=lambda poem: poem if poem.privacy is Privacy.PUBLIC else None),
 """
 LINES = (
-    (CORE / "contracts/knowledge/recall.py", '    TRANSCRIPT = "transcript"\n', '    POEM = "poem"\n'),
+    (CORE / "contracts/recall.py", '    TRANSCRIPT = "transcript"\n', '    POEM = "poem"\n'),
     (CORE / "planes/space.py", "    Collection(SPACE),\n", '    Collection("poems"),\n'),
     (
         SDK / "documents/planes.py",
-        "from elytron_core.planes import tools\n",
-        "from elytron_core.planes.knowledge import poems\n",
+        "from elytron_core.planes import candidates, continuity, facts, records, skills, subjects, tools, transcript\n",
+        "from elytron_core.planes import poems\n",
     ),
     (
         SDK / "documents/planes.py",
@@ -38,7 +38,7 @@ def with_poems(packages: Path) -> None:
     """Copy core and sdk, compiled as they are, to `packages`, with the plane of poems declared in them."""
     for part in (CORE, SDK):
         shutil.copytree(ROOT / "packages" / part, packages / part)
-    shutil.copy(ROOT / "tests/sdk/poems.py", packages / CORE / "planes/knowledge/poems.py")
+    shutil.copy(ROOT / "tests/sdk/poems.py", packages / CORE / "planes/poems.py")
     for path, before, line in LINES:
         text = (packages / path).read_text()
         assert text.count(before) == 1

@@ -15,8 +15,7 @@ from elytron import (
     TurnDraft,
 )
 from elytron_core.errors import InvalidInput
-from elytron_core.planes.conversation.host_refs import HostOpaqueRef, HostRefRelation
-from elytron_core.planes.conversation.transcript import ToolObservation
+from elytron_core.planes.transcript import HostOpaqueRef, HostRefRelation, ToolObservation
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import elytron
-from elytron_core.planes.knowledge.subjects import SubjectKind, SubjectVisibility
+from elytron_core.planes.subjects import SubjectKind, SubjectVisibility
 
 SAID = (
     ("Mei", "I failed the driving test again, the examiner called me too polite."),

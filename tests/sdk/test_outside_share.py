@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from tests.gateway.asking import AT, CHAT, said
 
 import elytron
-from elytron.recall import outside_share
+from elytron.recall import order
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.contracts.knowledge.recall import Plane, RecallHit
+from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.evidence import Trust
 from elytron_core.ids import SeededIds
-from elytron_core.planes.evidence import Trust
 from elytron_gateway.service import Gateway
 from elytron_gateway.wire import AddRequest, SearchRequest, UserRequest
 
@@ -98,19 +98,19 @@ def test_nothing_is_lost_and_every_beginning_keeps_the_share(trusts: list[Trust]
     own = [hit for hit in hits if hit.trust is not Trust.OUTSIDE] + [
         hit_of(50 + number, Trust.VOUCHED) for number in range(others)
     ]
-    ordered = outside_share.shared(hits, own)
+    ordered = order.shared(hits, own)
     assert {hit.id for hit in ordered} == {hit.id for hit in (*hits, *own)}
     assert len(ordered) == len({hit.id for hit in ordered})
     insiders = sum(hit.trust is not Trust.OUTSIDE for hit in ordered)
     for place in range(1, len(ordered) + 1):
         inside = sum(hit.trust is not Trust.OUTSIDE for hit in ordered[:place])
-        assert inside >= min(insiders, place // outside_share.RUN)
+        assert inside >= min(insiders, place // order.RUN)
 
 
 @given(st.lists(st.sampled_from(Trust), max_size=40), st.integers(0, 40))
 def test_a_longer_list_begins_as_a_shorter_one(trusts: list[Trust], cut: int) -> None:
     hits = [hit_of(number, trust) for number, trust in enumerate(trusts)]
     own = [hit for hit in hits if hit.trust is not Trust.OUTSIDE]
-    whole = [hit.id for hit in outside_share.shared(hits, own)]
-    beginning = [hit.id for hit in outside_share.shared(hits[:cut], own)]
+    whole = [hit.id for hit in order.shared(hits, own)]
+    beginning = [hit.id for hit in order.shared(hits[:cut], own)]
     assert beginning[:cut] == whole[: len(beginning[:cut])]

@@ -10,9 +10,9 @@ from elytron.indexing.index_manager import Folds
 from elytron.indexing.parse_cache import Readings
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.control import MemoryEraseRequest
+from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.ids import SpaceId
-from elytron_core.planes.conversation import transcript
+from elytron_core.planes import transcript
 from elytron_core.ports.store import Document, Ref
 
 ADA, BOB = SpaceId("ada"), SpaceId("bob")

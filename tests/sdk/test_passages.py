@@ -7,8 +7,8 @@ import elytron
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import StoreCorrupt
+from elytron_core.evidence import Role
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.conversation.transcript import Role
 from elytron_core.planes.embedding import VECTORS, VectorSet
 from elytron_core.ports.models import EmbedderInfo
 from elytron_core.ports.store import Action, Batch, Entry, Put

@@ -6,13 +6,13 @@ from tests.sdk.told import believe, put, talk
 import elytron
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, FrozenClock
-from elytron_core.contracts.conversation.continuity import Layer, LayerOutcome
-from elytron_core.contracts.conversation.write import MemoryWriteReport, Outcome
+from elytron_core.contracts.continuity import Layer, LayerOutcome
+from elytron_core.contracts.transcript import MemoryWriteReport, Outcome
 from elytron_core.errors import InvalidInput, NotFound
+from elytron_core.evidence import Role
 from elytron_core.ids import SpaceId
-from elytron_core.planes.conversation.continuity import CapsuleState
-from elytron_core.planes.conversation.transcript import Role
-from elytron_core.planes.knowledge.long_term import Kind
+from elytron_core.planes.continuity import CapsuleState
+from elytron_core.planes.facts import Kind
 
 pytestmark = pytest.mark.anyio
 

@@ -8,12 +8,12 @@ from tests.sdk.told import believe, learn
 from tests.sdk.turns import answering, request
 
 import elytron
-from elytron import capabilities
+from elytron.ops import inspection
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.admin.platform import CapabilityPolicy
+from elytron_core.contracts.inspection import CapabilityPolicy
 from elytron_core.errors import InvalidInput, LimitExceeded, StoreBudgetExceeded, StoreForeign, Unsupported
 from elytron_core.ids import SeededIds
-from elytron_core.policy.host.profiles import EMBEDDED_SDK
+from elytron_core.policy.host import EMBEDDED_SDK
 from elytron_core.ports.models import Completion, Said
 from elytron_store.memory import MemoryStore
 
@@ -181,7 +181,7 @@ async def test_a_part_is_built_in_only_where_its_extra_is_installed(
     def without(package: str) -> bool:
         return package not in {"mcp", "a2a"}
 
-    monkeypatch.setattr(capabilities, "_is_built_in", without)
+    monkeypatch.setattr(inspection, "_is_built_in", without)
     found = await memory.capabilities()
     assert (found.adapter.mcp.compiled, found.adapter.a2a.visible, found.adapter.http.compiled) == (False, False, True)
 

@@ -9,10 +9,10 @@ import elytron
 from elytron import FactAction, FactChangeRequest, Kind, Message, Privacy, ProfileReport, ProfileRequest, Role, Scope
 from elytron.models.scripted import ScriptedModel
 from elytron_core.clock import DAY_MS, FrozenClock
-from elytron_core.contracts.admin.maintenance import MemoryMaintainRequest
+from elytron_core.contracts.maintenance import MemoryMaintainRequest
 from elytron_core.errors import InvalidInput, ModelUnavailable
 from elytron_core.ids import SeededIds
-from elytron_core.policy.maintenance.budget import Budget
+from elytron_core.policy.maintenance import Budget
 
 pytestmark = pytest.mark.anyio
 TALK = (

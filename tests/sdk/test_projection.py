@@ -9,11 +9,11 @@ from tests.sdk.told import believe, learn, put
 
 import elytron
 from elytron_core import limits
-from elytron_core.contracts.conversation.projection import MissReason, PrivateContext, ProjectionLayer, SectionName
-from elytron_core.contracts.modes import HostRoom, ModeInput
-from elytron_core.contracts.scope_fields import ClipReason
+from elytron_core.contracts.projection import MissReason, PrivateContext, ProjectionLayer, SectionName
 from elytron_core.ids import SeededIds
-from elytron_core.planes.knowledge.long_term import Kind
+from elytron_core.planes.facts import Kind
+from elytron_core.profiles import HostRoom, ModeInput
+from elytron_core.scope import ClipReason
 from elytron_core.text.similarity import is_blank
 
 pytestmark = pytest.mark.anyio

@@ -9,9 +9,9 @@ import pytest
 import elytron
 from elytron import MemoryRuntime
 from elytron_core.clock import FrozenClock, instant
-from elytron_core.contracts.knowledge.facts import FactAction, FactChangeRequest
+from elytron_core.contracts.facts import FactAction, FactChangeRequest
 from elytron_core.ids import SeededIds
-from elytron_core.planes.knowledge.long_term import State
+from elytron_core.planes.facts import State
 
 pytestmark = pytest.mark.anyio
 

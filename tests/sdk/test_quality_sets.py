@@ -13,7 +13,7 @@ from benchmarks.quality_sets import ELSEWHERE, NOTHING, Question, Told, Turn
 from benchmarks.quality_sums import Likeness, Meaning, Share, Sum
 from benchmarks.quality_systems import Found, Plain
 
-from elytron_core.policy.ranking.answer_score import Signs
+from elytron_core.policy.ranking.weights import Signs
 from elytron_core.ports.models import EmbedderInfo
 
 pytestmark = pytest.mark.anyio

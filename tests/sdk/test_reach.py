@@ -6,11 +6,11 @@ import pytest
 from tests.sdk.told import put
 
 import elytron
-from elytron_core.contracts.conversation.write import MemoryWriteReport, Outcome
-from elytron_core.contracts.knowledge.recall import Absence
+from elytron_core.contracts.recall import Absence
+from elytron_core.contracts.transcript import MemoryWriteReport, Outcome
+from elytron_core.evidence import Role
 from elytron_core.ids import SpaceId
-from elytron_core.planes.conversation.transcript import Role
-from elytron_core.planes.knowledge.long_term import Fact, Reach
+from elytron_core.planes.facts import Fact, Reach
 
 pytestmark = pytest.mark.anyio
 

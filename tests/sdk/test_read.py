@@ -9,8 +9,8 @@ from tests.sdk.told import believe, learn, talk
 import elytron
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import InvalidInput, NotFound
-from elytron_core.planes.conversation.transcript import Role
-from elytron_store.sqlite.database.driver import library
+from elytron_core.evidence import Role
+from elytron_store.sqlite.driver import library
 
 pytestmark = pytest.mark.anyio
 

@@ -5,9 +5,9 @@ from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.contracts.scope_fields import ClipReason
 from elytron_core.errors import InvalidInput
-from elytron_core.planes.conversation.transcript import Role
+from elytron_core.evidence import Role
+from elytron_core.scope import ClipReason
 
 pytestmark = pytest.mark.anyio
 

@@ -8,11 +8,10 @@ from tests.sdk.told import believe, learn
 import elytron
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
-from elytron_core.contracts.knowledge.recall import Absence, Diversity, RecallOutcome, RerankUse
+from elytron_core.contracts.recall import Absence, AnyOf, Comparison, Condition, Diversity, RecallOutcome, RerankUse
 from elytron_core.errors import InvalidInput, ModelUnavailable
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.knowledge.long_term import Authority, Confidence, Kind
+from elytron_core.planes.facts import Authority, Confidence, Kind
 
 pytestmark = pytest.mark.anyio
 

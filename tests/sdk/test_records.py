@@ -8,13 +8,13 @@ import pytest
 
 import elytron
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.admin.maintenance import Extraction, MemoryMaintainRequest
-from elytron_core.contracts.knowledge import facts, records
-from elytron_core.contracts.knowledge.recall import Plane, RecallFilters
+from elytron_core.contracts import facts, records
+from elytron_core.contracts.maintenance import Extraction, MemoryMaintainRequest
+from elytron_core.contracts.recall import Plane, RecallFilters
 from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed, Unsupported
-from elytron_core.planes.admin.jobs import Pass
-from elytron_core.planes.knowledge.long_term import Privacy
-from elytron_core.planes.knowledge.profiles import ProfileName
+from elytron_core.planes.facts import Privacy
+from elytron_core.planes.jobs import Pass
+from elytron_core.profiles import ProfileName
 
 pytestmark = pytest.mark.anyio
 

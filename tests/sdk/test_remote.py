@@ -19,14 +19,13 @@ from elytron import (
     MemoryReplayRequest,
     RemoteMemory,
 )
-from elytron.remote.address import address_of
 from elytron.remote.connection import Connecting
+from elytron.remote.wire import address_of
 from elytron_core import errors, limits
-from elytron_core.contracts.admin.events import Gap, GapReason, JournalEvent
-from elytron_core.contracts.admin.inspection import MemoryInspectionReport, MemoryReplayReport
-from elytron_core.contracts.conversation.projection import MemoryProjectionReport
-from elytron_core.contracts.knowledge.control import MemoryControlReport, MemoryForgetRequest
-from elytron_core.contracts.knowledge.recall import MemoryRecallReport
+from elytron_core.contracts.control import MemoryControlReport, MemoryForgetRequest
+from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryReplayReport
+from elytron_core.contracts.projection import MemoryProjectionReport
+from elytron_core.contracts.recall import MemoryRecallReport
 from elytron_core.errors import (
     ElytronError,
     InvalidInput,
@@ -36,6 +35,7 @@ from elytron_core.errors import (
     Unreachable,
     Unsupported,
 )
+from elytron_core.events import Gap, GapReason, JournalEvent
 
 pytestmark = pytest.mark.anyio
 

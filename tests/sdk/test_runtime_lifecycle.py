@@ -8,9 +8,9 @@ from tests.sdk.meanwhile import ReadOnly
 from tests.sdk.told import believe, texts
 
 import elytron
-from elytron.indexing.checkpoint_store import CHECKPOINT
+from elytron.indexing.checkpoints import CHECKPOINT
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.admin.inspection import RuntimePhase
+from elytron_core.contracts.inspection import RuntimePhase
 from elytron_core.errors import (
     InvalidInput,
     StoreClosed,

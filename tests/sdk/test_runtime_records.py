@@ -7,10 +7,10 @@ import pytest
 import elytron
 from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.contracts.admin.maintenance import Extraction, MemoryMaintainRequest
+from elytron_core.contracts.maintenance import Extraction, MemoryMaintainRequest
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused, PreconditionFailed, Unsupported
-from elytron_core.planes.admin.jobs import Pass
-from elytron_core.planes.knowledge.records import copies_of_turn
+from elytron_core.planes.jobs import Pass
+from elytron_core.planes.records import copies_of_turn
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import elytron
 from elytron.state.skill_directories import scan
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.knowledge.skills import SkipReason
+from elytron_core.contracts.skills import SkipReason
 from elytron_core.errors import InvalidInput, LimitExceeded
 
 pytestmark = pytest.mark.anyio

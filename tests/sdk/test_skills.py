@@ -8,16 +8,16 @@ from tests.sdk.told import learn
 
 import elytron
 from elytron import RuntimeSkillEditRequest, RuntimeSkillGovernRequest, RuntimeSkillListRequest
-from elytron.journal.notifier import AnnouncingStore
-from elytron.ops import recall
+from elytron.journal.follower import AnnouncingStore
+from elytron.ops import recall_memories
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, instant
-from elytron_core.contracts.conversation.write import MemoryWriteReport, Outcome
-from elytron_core.contracts.knowledge.skills import SkillRefusal
+from elytron_core.contracts.skills import SkillRefusal
+from elytron_core.contracts.transcript import MemoryWriteReport, Outcome
 from elytron_core.errors import InvalidInput, NotFound, StoreFull
 from elytron_core.ids import SpaceId
-from elytron_core.planes.knowledge.procedural import LineageStatus as Lineage
-from elytron_core.planes.knowledge.procedural import ReuseOutcome, SkillSource, SkillState, StrategyChange
+from elytron_core.planes.skills import LineageStatus as Lineage
+from elytron_core.planes.skills import ReuseOutcome, SkillSource, SkillState, StrategyChange
 from elytron_core.ports.store import Batch, Committed
 
 pytestmark = pytest.mark.anyio
@@ -90,7 +90,7 @@ async def test_recall_counts_a_use_once_in_six_hours(memory: elytron.MemoryRunti
 async def test_a_store_that_takes_no_write_is_recalled_from_all_the_same(memory: elytron.MemoryRuntime) -> None:
     await write(memory)
     full = replace(memory.context, store=FullStore(memory.context.store))
-    report = await recall(full, elytron.MemoryRecallRequest(query="brew tea"))
+    report = await recall_memories(full, elytron.MemoryRecallRequest(query="brew tea"))
     assert [hit.id for hit in report.hits] == [NAME]
     assert await used(memory) == 0
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import elytron
-from elytron.documents.stored_answers import opened_answer, sealed_answer
+from elytron.documents.stored_values import opened_answer, sealed_answer
 from elytron_core.clock import Instant
-from elytron_core.contracts.conversation.write import Procedural, RuntimeSkillWrite
+from elytron_core.contracts.transcript import Procedural, RuntimeSkillWrite
 from elytron_core.errors import StoreCorrupt
 from elytron_core.planes.space import SpaceRecord
 

@@ -12,12 +12,11 @@ import elytron
 from elytron_agent.blocks.archive import Archive
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.conversation.transcript import MemoryTranscriptCommitRequest
-from elytron_core.contracts.conversation.write import MemoryWriteRequest
+from elytron_core.contracts.transcript import MemoryTranscriptCommitRequest, MemoryWriteRequest
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SeededIds, SpaceId, TurnId
 from elytron_core.model import Value
-from elytron_core.planes.conversation.transcript import TURNS, Turn
+from elytron_core.planes.transcript import TURNS, Turn
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 from elytron_core.scope import tag_form
 

@@ -13,9 +13,8 @@ from elytron_core.clock import FrozenClock
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded
 from elytron_core.ids import SeededIds
 from elytron_core.model import Value
-from elytron_core.policy.continuity import snapshots
+from elytron_core.policy import continuity, tools
 from elytron_core.policy.projection.builder import POLICY
-from elytron_core.policy.tools import fingerprints
 
 pytestmark = pytest.mark.anyio
 
@@ -102,10 +101,10 @@ def requests_of(operation: AnyOperation, text: str, given: dict[str, object]) ->
     for request in variants(operation.request, text, given):
         match request:
             case elytron.AgentToolRegistryUpsertRequest(snapshot=snapshot):
-                true = snapshot.model_copy(update={"fingerprint": fingerprints.registry_fingerprint(snapshot)})
+                true = snapshot.model_copy(update={"fingerprint": tools.registry_fingerprint(snapshot)})
                 made.append(request.model_copy(update={"snapshot": true}))
             case elytron.ContinuityImportRequest(snapshot=snapshot):
-                manifest = snapshot.manifest.model_copy(update={"fingerprint": snapshots.fingerprint(snapshot.layers)})
+                manifest = snapshot.manifest.model_copy(update={"fingerprint": continuity.fingerprint(snapshot.layers)})
                 true = snapshot.model_copy(update={"manifest": manifest})
                 update = {"snapshot": true, "mode": elytron.SnapshotMode.FULL_RESTORE}
                 made.append(request.model_copy(update=update))

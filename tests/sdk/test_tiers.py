@@ -6,11 +6,11 @@ import pytest
 
 import elytron
 from elytron_core.clock import DAY_MS, FrozenClock
-from elytron_core.contracts.conversation.write import FactDraft, LongTermExtraction, MemoryWriteRequest, Outcome
-from elytron_core.contracts.knowledge.facts import FactAction, FactChangeRequest, FactEntry, FactListRequest
-from elytron_core.contracts.knowledge.recall import Plane, RecallFilters
+from elytron_core.contracts.facts import FactAction, FactChangeRequest, FactDraft, FactEntry, FactListRequest
+from elytron_core.contracts.recall import Plane, RecallFilters
+from elytron_core.contracts.transcript import LongTermExtraction, MemoryWriteRequest, Outcome
 from elytron_core.ids import SeededIds
-from elytron_core.planes.knowledge.long_term import State, Tier, end_of
+from elytron_core.planes.facts import State, Tier, end_of
 
 pytestmark = pytest.mark.anyio
 

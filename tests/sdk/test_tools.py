@@ -8,9 +8,8 @@ from tests.core.policy.tools.test_experience import READ, SEND, feedback, regist
 import elytron
 from elytron.ops import inspect, list_agent_tool_registries, upsert_agent_tool_registry
 from elytron_core import limits
-from elytron_core.contracts.admin.inspection import MemoryInspectionRequest
-from elytron_core.contracts.conversation.write import MemoryWriteReport, Outcome, Verdict
-from elytron_core.contracts.knowledge.recall import MemoryRecallReport
+from elytron_core.contracts.inspection import MemoryInspectionRequest
+from elytron_core.contracts.recall import MemoryRecallReport
 from elytron_core.contracts.tools import (
     AgentToolRegistryDeleteRequest,
     AgentToolRegistryGetRequest,
@@ -21,12 +20,14 @@ from elytron_core.contracts.tools import (
     HintRejection,
     RegistryRefusal,
 )
+from elytron_core.contracts.transcript import MemoryWriteReport, Outcome
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import SpaceId
-from elytron_core.planes.knowledge.procedural import ReuseOutcome
-from elytron_core.planes.knowledge.profiles import ProfileName
+from elytron_core.planes.candidates import Verdict
+from elytron_core.planes.skills import ReuseOutcome
 from elytron_core.planes.tools import AgentToolRegistryRef
-from elytron_core.policy.host.profiles import profile_of
+from elytron_core.policy.host import profile_of
+from elytron_core.profiles import ProfileName
 
 pytestmark = pytest.mark.anyio
 

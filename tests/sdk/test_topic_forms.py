@@ -8,10 +8,10 @@ import elytron
 from elytron import LearningAction
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import FactId, SeededIds, SpaceId
-from elytron_core.planes.knowledge import long_term
-from elytron_core.planes.knowledge.long_term import Fact, Kind, Slot
+from elytron_core.planes import facts
+from elytron_core.planes.facts import Fact, Kind, Slot
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.admission import learning_rules
+from elytron_core.policy.admission.facts import FORGOTTEN_BEFORE, SUPPRESSED
 from elytron_core.ports.store import Action, Batch, Delete, Entry, Put, Ref
 from elytron_store.memory import MemoryStore
 
@@ -48,7 +48,7 @@ async def test_what_was_forgotten_stays_forgotten_in_every_way_of_writing_it(
 ) -> None:
     (fact,) = (await memory.add_fact("drink", "Café au lait")).ids
     await memory.forget(fact)
-    assert (await memory.add_fact("breakfast", WAYS[way])).decisions[0].reason == learning_rules.FORGOTTEN_BEFORE
+    assert (await memory.add_fact("breakfast", WAYS[way])).decisions[0].reason == FORGOTTEN_BEFORE
     allowed = await memory.set_learning(LearningAction.ALLOW, "D\u200brink")
     assert allowed.changed
     assert (await memory.add_fact("breakfast", WAYS[way])).changed
@@ -59,7 +59,7 @@ async def test_a_suppressed_topic_is_not_learned_in_any_way_of_writing_it(
     memory: elytron.MemoryRuntime, way: str
 ) -> None:
     await memory.set_learning(LearningAction.SUPPRESS, "Café au lait")
-    assert (await memory.add_fact(WAYS[way], "it is hot")).decisions[0].reason == learning_rules.SUPPRESSED
+    assert (await memory.add_fact(WAYS[way], "it is hot")).decisions[0].reason == SUPPRESSED
     await memory.set_learning(LearningAction.ALLOW, WAYS[way])
     assert (await memory.add_fact(WAYS[way], "it is hot")).changed
 
@@ -83,13 +83,13 @@ async def earlier_space(clock: FrozenClock, *, is_composed_last: bool = False) -
     order = reversed(drafts) if is_composed_last else iter(drafts)
     ids = {topic: (await memory.add_fact(topic, drafts[topic])).ids[0] for topic in order}
     first, second = ids[COMPOSED], ids["elsewhere"]
-    refs = (Ref("space", "0"), Ref(long_term.FACTS, second))
+    refs = (Ref("space", "0"), Ref(facts.FACTS, second))
     space, stored = await store.get(SPACE, refs)
     assert space is not None
     assert stored is not None
     record = SpaceRecord.from_bytes(space.body)
-    now = Ref(long_term.SLOTS, record.slot_tag(Kind.FACT, "elsewhere"))
-    then = Ref(long_term.SLOTS, record.tag("slot", Kind.FACT.value, DECOMPOSED.casefold()))
+    now = Ref(facts.SLOTS, record.slot_tag(Kind.FACT, "elsewhere"))
+    then = Ref(facts.SLOTS, record.tag("slot", Kind.FACT.value, DECOMPOSED.casefold()))
     fact = Fact.from_bytes(stored.body).model_copy(update={"topic": DECOMPOSED})
     slot = Slot(kind=Kind.FACT, topic=DECOMPOSED, facts=(FactId(second),))
     (old,) = await store.get(SPACE, (now,))
@@ -149,5 +149,5 @@ async def test_each_value_of_slots_that_coincide_is_under_control(clock: FrozenC
 
 
 def test_earlier_keys_are_of_every_way_that_earlier_builds_kept_apart() -> None:
-    assert long_term.earlier_topic_keys("plain words") == ()
-    assert set(long_term.earlier_topic_keys(COMPOSED)) == {DECOMPOSED.casefold()}
+    assert facts.earlier_topic_keys("plain words") == ()
+    assert set(facts.earlier_topic_keys(COMPOSED)) == {DECOMPOSED.casefold()}

@@ -6,8 +6,8 @@ from tests.sdk.transcripts import SUPPORT, commit, delta, view
 
 import elytron
 from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, TurnConflict
+from elytron_core.evidence import Role
 from elytron_core.ids import SpaceId
-from elytron_core.planes.conversation.transcript import Role
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ from elytron.flows import transcript_import
 from elytron.importers.detection import Format
 from elytron.importers.message_shape import Omission
 from elytron_core.errors import ScopeMissing, StoreUnavailable, UnreadableFile
+from elytron_core.evidence import Role
 from elytron_core.ids import SpaceId
-from elytron_core.planes.conversation.transcript import Role
 
 pytestmark = pytest.mark.anyio
 

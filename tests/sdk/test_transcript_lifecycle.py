@@ -11,7 +11,7 @@ from elytron.state import conflict_retry
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, NotFound
 from elytron_core.ids import SeededIds
-from elytron_core.planes.knowledge.long_term import Authority
+from elytron_core.planes.facts import Authority
 from elytron_core.ports.store import Batch, Committed, Erased, Erasure
 from elytron_store.memory import MemoryStore
 

@@ -11,20 +11,22 @@ from tests.sdk.transcripts import turn as lifecycle
 
 import elytron
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.contracts.admin.maintenance import MemoryMaintainRequest
-from elytron_core.contracts.conversation.transcript import TranscriptRepairIssueKind as Kind
+from elytron_core.contracts.maintenance import MemoryMaintainRequest
+from elytron_core.contracts.transcript import TranscriptRepairIssueKind as Kind
 from elytron_core.ids import SeededIds, SpaceId, TurnId
-from elytron_core.planes.admin.jobs import Pass
-from elytron_core.planes.conversation.attributes import TURN_ATTRIBUTES, TurnAttribute
-from elytron_core.planes.conversation.transcript import TURNS, Turn
-from elytron_core.planes.derived_refs import (
+from elytron_core.planes.facts import FACTS, Authority, Fact
+from elytron_core.planes.jobs import Pass
+from elytron_core.planes.transcript import (
     DERIVED_REFS,
+    TURN_ATTRIBUTES,
+    TURNS,
     DerivedMemoryPlane,
     DerivedMemoryRef,
     TranscriptEvidenceRef,
+    Turn,
+    TurnAttribute,
     derived_key,
 )
-from elytron_core.planes.knowledge.long_term import FACTS, Authority, Fact
 from elytron_core.ports.store import Action, Batch, Entry, Erasure, Put, Ref
 
 pytestmark = pytest.mark.anyio

@@ -19,15 +19,14 @@ from elytron import (
     TurnDraft,
 )
 from elytron_core import limits
-from elytron_core.contracts.conversation.candidates import CandidatesWrite
-from elytron_core.contracts.conversation.projection import SectionName
-from elytron_core.contracts.conversation.write import FactDraft, Outcome
-from elytron_core.contracts.knowledge.control import Hidden
-from elytron_core.planes.conversation.candidates import CandidateDraft, FactProposal, Judgement, Target, Verdict
-from elytron_core.planes.conversation.transcript import ToolObservation
-from elytron_core.planes.evidence import EvidenceAuthority, Trust
-from elytron_core.planes.knowledge.long_term import Authority
-from elytron_core.planes.roles import Role
+from elytron_core.contracts.control import Hidden
+from elytron_core.contracts.facts import CandidatesWrite, FactDraft
+from elytron_core.contracts.projection import SectionName
+from elytron_core.contracts.transcript import Outcome
+from elytron_core.evidence import EvidenceAuthority, Role, Trust
+from elytron_core.planes.candidates import CandidateDraft, FactProposal, Judgement, Target, Verdict
+from elytron_core.planes.facts import Authority
+from elytron_core.planes.transcript import ToolObservation
 from elytron_core.policy.admission.candidates import UNSURE_SOURCE
 from elytron_core.policy.projection.builder import OUTSIDE
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import elytron
-from elytron_core.contracts.admin.archive import ImportMode
-from elytron_core.contracts.knowledge.control import Hidden, HistoryEvent
-from elytron_core.contracts.knowledge.skills import (
+from elytron_core.contracts.archive import ImportMode
+from elytron_core.contracts.control import Hidden, HistoryEvent
+from elytron_core.contracts.skills import (
     RuntimeSkillDeleteRequest,
     RuntimeSkillDetailRequest,
     RuntimeSkillReuseRequest,
@@ -16,8 +16,8 @@ from elytron_core.contracts.knowledge.skills import (
 )
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.ids import SeededIds
-from elytron_core.planes.knowledge.long_term import Authority, Kind
-from elytron_core.planes.knowledge.procedural import ReuseOutcome
+from elytron_core.planes.facts import Authority, Kind
+from elytron_core.planes.skills import ReuseOutcome
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from elytron.embedding import UseEmbedder
 from elytron.embedding.model_names import embedder_of
 from elytron.embedding.use_encoder import DIMENSIONS, installed_use, require_use, use_model_id
 from elytron_core import limits
-from elytron_core.contracts.knowledge.recall import VectorUse
+from elytron_core.contracts.recall import VectorUse
 from elytron_core.errors import InvalidInput, MissingExtra, UnreadableFile
 
 pytestmark = pytest.mark.anyio

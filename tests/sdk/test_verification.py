@@ -14,11 +14,11 @@ from elytron import MemoryEraseRequest, MemoryInspectionRequest, MemoryRuntime
 from elytron.journal.verification import Account, verify_store
 from elytron.state.space_records import REF
 from elytron_core.clock import SystemClock
-from elytron_core.contracts.admin.inspection import HeadStanding, JournalAccount
+from elytron_core.contracts.inspection import HeadStanding, JournalAccount
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
-from elytron_core.policy.integrity.journal_heads import Head, standing_of
+from elytron_core.policy.integrity import Head, standing_of
 from elytron_core.ports.store import Action, Document, Erasure, JournalEntry, Ref
 from elytron_store import open_store
 from elytron_store.memory import MemoryStore

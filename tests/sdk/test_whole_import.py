@@ -24,8 +24,19 @@ from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, LimitExceeded
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.ports import store_pages
-from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, JournalEntry, Put, Ref, Require, Store
+from elytron_core.ports.store import (
+    Action,
+    Batch,
+    Delete,
+    Document,
+    Entry,
+    JournalEntry,
+    Put,
+    Ref,
+    Require,
+    Store,
+    entries,
+)
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +64,7 @@ async def archive(tmp_path: Path) -> Path:
 
 
 async def journal(store: Store) -> list[JournalEntry]:
-    return [entry async for entry in store_pages.entries(store, ADA)]
+    return [entry async for entry in entries(store, ADA)]
 
 
 def imported(

@@ -8,11 +8,12 @@ from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
 from elytron_core.clock import Instant
-from elytron_core.contracts.conversation.write import FactOperation, Outcome, Verdict
+from elytron_core.contracts.transcript import Outcome
 from elytron_core.errors import IdempotencyConflict, InvalidInput, ScopeMissing, TurnConflict
-from elytron_core.planes.conversation.transcript import Delivery, Role, ToolObservation
-from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.planes.knowledge.long_term import Authority
+from elytron_core.evidence import EvidenceAuthority, Role
+from elytron_core.planes.candidates import Verdict
+from elytron_core.planes.facts import Authority, FactOperation
+from elytron_core.planes.transcript import Delivery, ToolObservation
 
 pytestmark = pytest.mark.anyio
 NOON = Instant(1_741_003_200_000)

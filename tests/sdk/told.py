@@ -1,9 +1,10 @@
 """Short ways of telling a runtime things, for tests."""
 
 import elytron
-from elytron_core.contracts.conversation.write import FactOperation, MemoryWriteReport
-from elytron_core.planes.conversation.transcript import Delivery, Message, Role
-from elytron_core.planes.knowledge.long_term import Authority, Confidence, Kind
+from elytron_core.contracts.transcript import MemoryWriteReport
+from elytron_core.evidence import Role
+from elytron_core.planes.facts import Authority, Confidence, FactOperation, Kind
+from elytron_core.planes.transcript import Delivery, Message
 
 
 async def believe(

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import elytron
+from elytron_core.evidence import Role
 from elytron_core.ids import SpaceId
-from elytron_core.planes.conversation.transcript import Role
 
 SUPPORT = elytron.Scope(space=SpaceId("ada"), channel="web", conversation="support")
 

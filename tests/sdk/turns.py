@@ -6,9 +6,10 @@ from typing import Any
 
 from elytron.models import ScriptedModel
 from elytron.runtime import MemoryRuntime
-from elytron_core.contracts.admin.maintenance import MemoryFinalizeTurnReport, MemoryFinalizeTurnRequest
-from elytron_core.contracts.conversation.transcript import CanonicalTurnDelta
-from elytron_core.planes.conversation.transcript import Message, Role
+from elytron_core.contracts.maintenance import MemoryFinalizeTurnReport, MemoryFinalizeTurnRequest
+from elytron_core.contracts.transcript import CanonicalTurnDelta
+from elytron_core.evidence import Role
+from elytron_core.planes.transcript import Message
 from elytron_core.ports.models import Said
 
 

@@ -16,8 +16,7 @@ from elytron_core.errors import Conflict
 from elytron_core.ports.store import Put, Ref
 from elytron_store.conformance.examples import ADA, batch, fact, one, put
 from elytron_store.file import FileStore
-from elytron_store.file.disk.locks import locked
-from elytron_store.file.disk.places import Places, folder_name
+from elytron_store.file.disk import Places, folder_name, locked
 
 COUNTER = Ref("counters", "00")
 

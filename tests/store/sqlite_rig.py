@@ -11,7 +11,7 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.database.driver import Library, Raw, library
+from elytron_store.sqlite.driver import Library, Raw, library
 
 CLOCK = FrozenClock()
 OLD = Library(module=library().module, version=(3, 40, 1))

@@ -11,8 +11,8 @@ import pytest
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, IdempotencyConflict, StoreBudgetExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.planes.knowledge.profiles import StoreCapacity
 from elytron_core.ports.store import Action, Batch, Delete, Entry, Erasure, Idempotency, Put, Ref, Store
+from elytron_core.profiles import StoreCapacity
 from elytron_store.conformance import StoreSuite
 from elytron_store.memory import MemoryStore
 from elytron_store.sqlite import SqliteStore

@@ -8,9 +8,9 @@ import pytest
 from tests.store.sqlite_rig import CLOCK
 
 from elytron_core.errors import StoreForeign
-from elytron_store.file.disk import sync
-from elytron_store.sqlite.copy import copy
-from elytron_store.sqlite.database.driver import library
+from elytron_store.file import disk
+from elytron_store.sqlite.driver import library
+from elytron_store.sqlite.setup import copy
 from elytron_store.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -43,23 +43,23 @@ def test_a_move_syncs_both_folders_once_each(tmp_path: Path, synced: list[tuple[
     target.mkdir()
     (source / "a").write_bytes(b"new")
     (target / "a").write_bytes(b"old")
-    sync.move(source / "a", target / "a")
+    disk.move(source / "a", target / "a")
     assert (target / "a").read_bytes() == b"new"
     assert synced == [identity(target), identity(source)]
     synced.clear()
-    sync.move(target / "a", target / "b")
+    disk.move(target / "a", target / "b")
     assert synced == [identity(target)]
 
 
 def test_a_move_of_what_is_not_there_fails_at_once(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        sync.move(tmp_path / "a", tmp_path / "b")
+        disk.move(tmp_path / "a", tmp_path / "b")
 
 
 def test_a_sync_leaves_no_handle_open(tmp_path: Path) -> None:
     free = os.dup(0)
     os.close(free)  # the lowest number that is free, which the next handle gets
-    sync.sync_folder(tmp_path)
+    disk.sync_folder(tmp_path)
     again = os.dup(0)
     os.close(again)
     assert again == free

@@ -18,9 +18,8 @@ from elytron_core.errors import (
     StoreUrlInvalid,
 )
 from elytron_core.ids import SeededIds
-from elytron_core.planes.knowledge.profiles import ProfileName
-from elytron_core.ports.keys import KeyProvider
-from elytron_core.ports.store import Document, Erasure
+from elytron_core.ports.store import Document, Erasure, KeyProvider
+from elytron_core.profiles import ProfileName
 from elytron_store import StoreAddress, WhenMissing, open_store, parse_url
 from elytron_store.conformance.examples import fact, one, put
 from elytron_store.file.store import FileStore
@@ -28,7 +27,7 @@ from elytron_store.sealed.providers import LocalKeys
 from elytron_store.sealed.records import KEYRING, NAMES
 from elytron_store.sealed.store import SealedStore
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.database.driver import library
+from elytron_store.sqlite.driver import library
 
 pytestmark = pytest.mark.anyio
 

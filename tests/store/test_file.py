@@ -36,7 +36,7 @@ from elytron_store import manifest
 from elytron_store.conformance import ReopenSuite, SecondHandleSuite, StoreSuite
 from elytron_store.conformance.examples import ADA, AT, batch, documents, fact, journal, one, put, write_blob
 from elytron_store.file import FileStore, frame
-from elytron_store.file.disk.places import Places, folder_name
+from elytron_store.file.disk import Places, folder_name
 from elytron_store.file.folder import prepare
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest
 

@@ -38,7 +38,7 @@ from elytron_store.conformance.examples import (
 from elytron_store.engine import Page
 from elytron_store.file import FileStore, repair
 from elytron_store.file.blobs import WINDOW_CHUNKS
-from elytron_store.file.disk.places import Places, folder_name
+from elytron_store.file.disk import Places, folder_name
 from elytron_store.file.frame import ACKNOWLEDGED_AT, HEADER_BYTES
 from elytron_store.file.generation import LOST_REF
 from elytron_store.file.space import FileSpace

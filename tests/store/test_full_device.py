@@ -15,7 +15,7 @@ from elytron_store.conformance.examples import fact, one, put
 from elytron_store.file import FileStore
 from elytron_store.manifest import read
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.database.driver import WAL_SAFE_FROM, Library, library
+from elytron_store.sqlite.driver import WAL_SAFE_FROM, Library, library
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,8 @@ from tests.store.mcp_rig import opened
 
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import StoreForeign
-from elytron_core.planes.knowledge.profiles import ErasurePromise
 from elytron_core.ports.store import Erasure, Put, Store
+from elytron_core.profiles import ErasurePromise
 from elytron_store.conformance import ReopenSuite, StoreSuite
 from elytron_store.conformance.examples import ADA, AT, batch, fact, write_blob
 from elytron_store.mcp.shards import joined

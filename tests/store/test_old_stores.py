@@ -10,7 +10,7 @@ import pytest
 
 import elytron
 from elytron_core.errors import StoreCorrupt
-from elytron_store.sqlite.database import schema
+from elytron_store.sqlite import schema
 
 pytestmark = pytest.mark.anyio
 

@@ -4,8 +4,7 @@ import pytest
 
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId
-from elytron_core.ports import store_pages
-from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
+from elytron_core.ports.store import Action, Batch, Entry, Put, Ref, documents, entries, spaces
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -23,20 +22,20 @@ async def filled() -> MemoryStore:
 
 
 async def test_documents_come_in_order_across_pages() -> None:
-    found = store_pages.documents(await filled(), SPACE, "facts", page=2)
+    found = documents(await filled(), SPACE, "facts", page=2)
     assert [document.ref async for document in found] == REFS
 
 
 async def test_documents_begin_behind_a_key_and_with_a_prefix() -> None:
     store = await filled()
-    assert [one.ref async for one in store_pages.documents(store, SPACE, "facts", after="2")] == REFS[3:]
-    assert [one.ref async for one in store_pages.documents(store, SPACE, "facts", prefix="4")] == REFS[4:]
+    assert [one.ref async for one in documents(store, SPACE, "facts", after="2")] == REFS[3:]
+    assert [one.ref async for one in documents(store, SPACE, "facts", prefix="4")] == REFS[4:]
 
 
 async def test_entries_come_in_order_across_pages() -> None:
-    found = store_pages.entries(await filled(), SPACE, after=1, page=3)
+    found = entries(await filled(), SPACE, after=1, page=3)
     assert [entry.sequence async for entry in found] == [2, 3, 4, 5]
 
 
 async def test_every_space_comes_once() -> None:
-    assert [space async for space in store_pages.spaces(await filled())] == [SPACE]
+    assert [space async for space in spaces(await filled())] == [SPACE]

@@ -40,8 +40,7 @@ from elytron_store.conformance.examples import (
 )
 from elytron_store.file.store import FileStore
 from elytron_store.memory import MemoryStore
-from elytron_store.sealed.blobs import CHUNK_BYTES
-from elytron_store.sealed.cipher import OVERHEAD
+from elytron_store.sealed.cipher import CHUNK_BYTES, OVERHEAD
 from elytron_store.sealed.records import GUARD
 from elytron_store.sealed.store import SealedStore
 from elytron_store.sqlite import SqliteStore

@@ -46,9 +46,9 @@ from elytron_store.conformance.examples import (
     write_blob,
 )
 from elytron_store.memory import MemoryStore
+from elytron_store.sealed.keyring import Vault
 from elytron_store.sealed.records import GUARD, KEYRING, RECORDS, SEATS
 from elytron_store.sealed.store import SealedStore
-from elytron_store.sealed.vault import Vault
 from elytron_store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,7 @@ import pytest
 
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import InvalidInput, StoreForeign
-from elytron_core.ports.keys import KeyProvider
-from elytron_core.ports.store import Store
+from elytron_core.ports.store import KeyProvider, Store
 from elytron_store import open_store
 from elytron_store.conformance.examples import fact, one, put
 from elytron_store.sealed.providers import FileKeys

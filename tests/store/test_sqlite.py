@@ -41,7 +41,7 @@ from elytron_store.conformance.examples import (
     write_blob,
 )
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.database.driver import WAL_SAFE_FROM, Library, library
+from elytron_store.sqlite.driver import WAL_SAFE_FROM, Library, library
 
 pytestmark = pytest.mark.anyio
 WITH_WAL = Library(module=library().module, version=WAL_SAFE_FROM)

@@ -15,7 +15,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Erasure
 from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import ADA, AT, blob, source, write_blob
-from elytron_store.durability import Durability
+from elytron_store.engine import Durability
 from elytron_store.sqlite import SqliteStore
 from elytron_store.sqlite.blobs import WINDOW_PARTS, WINDOWS_AHEAD
 

@@ -12,8 +12,8 @@ from elytron_core.errors import StoreCorrupt
 from elytron_core.ports.store import CheckReport, Committed, Damage, Document, Erasure, Idempotency, Problem, Put
 from elytron_store.conformance.examples import ADA, AT, BOB, batch, blob, documents, fact, journal, one, put, write_blob
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.database.driver import library
-from elytron_store.sqlite.database.schema import PAGE_BYTES
+from elytron_store.sqlite.driver import library
+from elytron_store.sqlite.schema import PAGE_BYTES
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from elytron_core.ports.store import Erased, Erasure, Idempotency, Put, Ref
 from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import ADA, AT, BOB, batch, delete, fact, journal, put, spaces, write_blob
 from elytron_store.sqlite import SqliteStore, erasure, setup
-from elytron_store.sqlite.database.driver import Access, library
+from elytron_store.sqlite.driver import Access, library
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Erasure, JournalEntry, Put, Ref
 from elytron_store import limits as store_limits
 from elytron_store.sqlite import SqliteStore, read_cache, reads
-from elytron_store.sqlite.database.driver import Raw
+from elytron_store.sqlite.driver import Raw
 from elytron_store.sqlite.reads import get
 
 pytestmark = pytest.mark.anyio

@@ -14,9 +14,9 @@ from elytron_core.errors import StoreForeign, StoreReadOnly, StoreUnavailable
 from elytron_core.ports.store import Erasure
 from elytron_store.conformance.examples import ADA, documents, fact, put
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.copy import copy
-from elytron_store.sqlite.database.driver import library
-from elytron_store.sqlite.database.schema import STEPS
+from elytron_store.sqlite.driver import library
+from elytron_store.sqlite.schema import STEPS
+from elytron_store.sqlite.setup import copy
 
 pytestmark = pytest.mark.anyio
 

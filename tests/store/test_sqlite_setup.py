@@ -26,12 +26,11 @@ from elytron_core.errors import (
 )
 from elytron_core.ports.store import Committed, Document
 from elytron_store.conformance.examples import documents, fact, one, put
-from elytron_store.durability import Durability
+from elytron_store.engine import Durability
 from elytron_store.manifest import Manifest, read
-from elytron_store.sqlite import DriverReport, SqliteStore, driver_report
-from elytron_store.sqlite.database import driver
-from elytron_store.sqlite.database.driver import Library, Raw, library
-from elytron_store.sqlite.database.schema import APPLICATION_ID, STEPS
+from elytron_store.sqlite import DriverReport, SqliteStore, driver, driver_report
+from elytron_store.sqlite.driver import Library, Raw, library
+from elytron_store.sqlite.schema import APPLICATION_ID, STEPS
 
 pytestmark = pytest.mark.anyio
 

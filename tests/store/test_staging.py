@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elytron_core.errors import InvalidInput, StoreFailed, StoreUnavailable
-from elytron_store.staging import is_free, staged
+from elytron_store.backup import is_free, staged
 
 pytestmark = pytest.mark.anyio
 

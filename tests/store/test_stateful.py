@@ -40,7 +40,7 @@ from elytron_core.ports.store import (
     Store,
 )
 from elytron_store.conformance.examples import AT, blob, source
-from elytron_store.document_checks import ERASURE_REF
+from elytron_store.engine import ERASURE_REF
 from elytron_store.engines import open_store
 from elytron_store.memory import MemoryStore
 

@@ -7,7 +7,7 @@ telling, which requests without a scope are about; `${tmp}` is its folder. To ad
 from typing import Any
 
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
-from elytron_core.policy.tools.fingerprints import with_fingerprints
+from elytron_core.policy.tools import with_fingerprints
 
 Body = list[dict[str, Any]]
 

@@ -12,14 +12,14 @@ from typing import Any, Self, TypeVar
 from unittest.mock import patch
 
 import elytron
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
-from elytron_adapter.identity.principals import Authenticator, Development
+from elytron_adapter.dispatch import Dispatcher, Entrance
+from elytron_adapter.identity.access_keys import Authenticator, Development
+from elytron_adapter.surface import Family
 from elytron_core.ports.models import LanguageModel
 from elytron_http_shell import application, create_app
 from elytron_http_shell.server import server_of
 from elytron_http_shell.streams.subscriptions import StreamBounds
-from elytron_http_shell.streams.surfaces import streams
+from elytron_http_shell.streams.websocket import streams
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class Live:
         *,
         authenticator: Authenticator | None = None,
         bounds: StreamBounds | None = None,
-        further: Iterable[application.Family] = (),
+        further: Iterable[Family] = (),
         language_model: LanguageModel | None = None,
     ) -> None:
         self._store = store

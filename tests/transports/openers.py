@@ -17,13 +17,12 @@ from tests.transports.live import Live
 
 import elytron
 from elytron.registry import by_name
-from elytron_adapter import codec
+from elytron_adapter import envelope
 from elytron_cli.app import cli
-from elytron_core.errors.from_wire import error_of
+from elytron_core.errors.tree import error_of
 from elytron_mcp_shell.server import ERROR
-from elytron_mcp_shell.tools.confirmation import CONFIRM
-from elytron_mcp_shell.tools.tool_sets import tool_name
-from elytron_replay import operations
+from elytron_mcp_shell.tools.tool_sets import CONFIRM, tool_name
+from elytron_replay import runner
 
 Json = Any
 Call = Callable[[str, Json], Json]
@@ -33,7 +32,7 @@ Opener = Callable[[Live], AbstractContextManager[Call]]
 @contextmanager
 def in_process(live: Live) -> Generator[Call]:
     """Call the runtime where it lives."""
-    yield lambda name, request: live.run(operations.call(live.runtime, name, request))
+    yield lambda name, request: live.run(runner.call(live.runtime, name, request))
 
 
 @contextmanager
@@ -44,7 +43,7 @@ def remote(live: Live, *, scheme: str) -> Generator[Call]:
 
         def call(name: str, request: Json) -> Json:
             operation = by_name(name)
-            decoded = codec.decode(operation, json.dumps(request).encode())
+            decoded = envelope.decode(operation, json.dumps(request).encode())
             return runner.run(memory.operate(decoded, operation.report)).model_dump(mode="json")
 
         yield call

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
-from elytron_adapter.identity.principals import PrincipalKind
 from elytron_cli.server.extras import Wanted, beside
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
+from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.server import Serving
 from elytron_http_shell.server import served as serving_of
 

@@ -12,7 +12,7 @@ import elytron
 from elytron.registry import Repeat, by_name
 from elytron_adapter.dispatch import Dispatcher
 from elytron_adapter.envelope import Accepted, Auth, AuthKind, Duplicated, Envelope, Rejected, Response, Transport
-from elytron_replay.comparison import references
+from elytron_replay.comparison import expectations
 from elytron_replay.fixture import Step
 from elytron_store.memory import MemoryStore
 
@@ -53,7 +53,7 @@ def asked(step: Step, values: dict[str, JsonValue], *, key: str | None) -> Asked
     scope: dict[str, JsonValue] = (
         {"scope": {"space": values["space"]}} if "scope" in operation.request.model_fields else {}
     )
-    body = references.resolve({**scope, **step.request}, values)
+    body = expectations.resolve({**scope, **step.request}, values)
     assert isinstance(body, dict)
     is_written = step.op == "export"
 
@@ -97,7 +97,7 @@ async def tell(
         first = next((answer for answer in answers if isinstance(answer, Accepted)), None)
         if first is not None:
             report = first.report.model_dump(mode="json")
-            values.update({name: references.pick(report, path) for name, path in step.save.items()})
+            values.update({name: expectations.pick(report, path) for name, path in step.save.items()})
         told.append((step.op, answers))
     return told
 
@@ -109,7 +109,7 @@ OPERATIONS = [name for name in BODIES if name != CLOSING]
 async def test_callers_of_two_servers_do_not_trip_over_each_other(
     operation: str, servers: tuple[Dispatcher, Dispatcher], tmp_path: Path
 ) -> None:
-    values: dict[str, JsonValue] = {references.TMP: str(tmp_path), "space": f"{operation} at once"}
+    values: dict[str, JsonValue] = {expectations.TMP: str(tmp_path), "space": f"{operation} at once"}
     await tell(operation, list(servers), values, key=None)
 
 
@@ -118,7 +118,7 @@ async def test_callers_under_one_key_are_given_one_answer(
     operation: str, servers: tuple[Dispatcher, Dispatcher], tmp_path: Path
 ) -> None:
     server, _ = servers
-    values: dict[str, JsonValue] = {references.TMP: str(tmp_path), "space": f"{operation} under a key"}
+    values: dict[str, JsonValue] = {expectations.TMP: str(tmp_path), "space": f"{operation} under a key"}
     for name, answers in await tell(operation, [server], values, key="k"):
         reports = [answer.report.model_dump() for answer in answers if isinstance(answer, Accepted | Duplicated)]
         if by_name(name).repeat is Repeat.HARMLESS or not any(report["changed"] for report in reports):

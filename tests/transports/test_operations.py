@@ -18,8 +18,8 @@ from elytron.registry import OPERATIONS, WIRE_OPERATIONS, by_name
 from elytron_core.errors import ElytronError
 from elytron_http_shell.surfaces.operations import path_of
 from elytron_mcp_shell import ToolSet
-from elytron_mcp_shell.surfaces import mcp_surfaces
-from elytron_replay.comparison import expectations, references
+from elytron_mcp_shell.app import mcp_surfaces
+from elytron_replay.comparison import expectations
 from elytron_replay.fixture import Step
 
 PROTOCOLS = (mcp_surfaces(frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE}), is_private=True),)
@@ -54,16 +54,16 @@ def own() -> Iterator[Live]:
 def tell(call: Call, step: Step, values: dict[str, JsonValue]) -> None:
     """Do one step and hold it to what it expects."""
     scope: dict[str, JsonValue] = {"scope": {"space": values["space"]}} if _is_scoped(step.op) else {}
-    request = references.resolve({**scope, **step.request}, values)
+    request = expectations.resolve({**scope, **step.request}, values)
     if step.error is not None:
         with pytest.raises(ElytronError) as refused:
             call(step.op, request)
         assert refused.value.key == step.error
         return
     report = call(step.op, request)
-    expected = references.resolve(step.expect, values)
+    expected = expectations.resolve(step.expect, values)
     assert list(expectations.mismatches(expected, report)) == []
-    values.update({name: references.pick(report, path) for name, path in step.save.items()})
+    values.update({name: expectations.pick(report, path) for name, path in step.save.items()})
 
 
 def _is_scoped(operation: str) -> bool:
@@ -75,7 +75,7 @@ def _is_scoped(operation: str) -> bool:
 def test_an_operation_is_the_same_over_every_transport(
     operation: str, transport: str, calls: Callable[[str], Call], tmp_path: Path
 ) -> None:
-    values: dict[str, JsonValue] = {references.TMP: str(tmp_path), "space": f"{operation} over {transport}"}
+    values: dict[str, JsonValue] = {expectations.TMP: str(tmp_path), "space": f"{operation} over {transport}"}
     for step in BODIES[operation]:
         tell(calls(transport), Step.model_validate(step), values)
 

@@ -11,9 +11,9 @@ from tests.transports.openers import OPENERS
 from websockets.sync.client import connect
 
 from elytron.models import ScriptedModel
-from elytron_a2a_shell.surfaces import a2a_surfaces
+from elytron_a2a_shell.app import a2a_surfaces
 from elytron_mcp_shell import ToolSet
-from elytron_mcp_shell.surfaces import mcp_surfaces
+from elytron_mcp_shell.app import mcp_surfaces
 
 FAMILIES = (mcp_surfaces(frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE})), a2a_surfaces(None))
 

@@ -13,13 +13,13 @@ from tests.transports.openers import OPENERS
 from tests.transports.serving import Served, served
 from websockets.asyncio.client import connect
 
-from elytron_adapter.identity.principals import PrincipalKind
 from elytron_cli.server.extras import Wanted
-from elytron_core.contracts.knowledge.facts import FactListRequest
+from elytron_core.contracts.facts import FactListRequest
 from elytron_core.ids import SpaceId
+from elytron_core.planes.space import PrincipalKind
 from elytron_core.scope import Scope
 from elytron_mcp_shell import ToolSet
-from elytron_mcp_shell.surfaces import mcp_surfaces
+from elytron_mcp_shell.app import mcp_surfaces
 
 pytestmark = pytest.mark.anyio
 

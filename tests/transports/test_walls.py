@@ -20,13 +20,12 @@ from websockets.asyncio.client import connect
 
 from elytron.registry import AnyOperation
 from elytron_a2a_shell import MessageName
-from elytron_adapter.identity.principals import PrincipalKind
 from elytron_cli.server.extras import Wanted
-from elytron_core.contracts.admin.events import StreamKind
+from elytron_core.events import StreamKind
 from elytron_core.ids import SYSTEM_SPACE
+from elytron_core.planes.space import PrincipalKind
 from elytron_mcp_shell import ToolSet
-from elytron_mcp_shell.tools.confirmation import CONFIRM
-from elytron_mcp_shell.tools.tool_sets import tool_name
+from elytron_mcp_shell.tools.tool_sets import CONFIRM, tool_name
 
 pytestmark = pytest.mark.anyio
 

@@ -1,17 +1,20 @@
 """A2A as applications of a server: the card that agents find, JSON-RPC, and the plain route for one message."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from elytron_a2a_shell.bridge import Bridge
+from elytron_a2a_shell.messages import PeerAnswer, PeerMessage
 from elytron_a2a_shell.uploads import Uploads
-from elytron_adapter.entry import Entrance
+from elytron_adapter.dispatch import Entrance
+from elytron_adapter.surface import Access, Family, Surface, Told
 from elytron_core.errors import MissingExtra
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
 
 CARD_PATH = "/.well-known/agent-card.json"
 RPC_PATH = "/a2a"
@@ -59,3 +62,26 @@ def a2a_app(entrance: Entrance, /, *, address: str | None = None, body_bytes: in
         message=server.message_app(bridge, ids=context.ids, body_bytes=body_bytes),
         running=running,
     )
+
+
+_GROUP: Final = "protocols"
+_JSON: Final = "application/json"
+_CARD: Final = Told("agent_card", "Show the agent card.", headers=("If-None-Match",), answer="The card.", group=_GROUP)
+_RPC: Final = Told("a2a", "Speak A2A over JSON-RPC.", _JSON, _JSON, answer="The protocol's answer.", group=_GROUP)
+_MESSAGE: Final = Told(
+    "a2a_message", "Answer one message of a peer.", PeerMessage, PeerAnswer, ("Idempotency-Key",), group=_GROUP
+)
+
+
+def a2a_surfaces(address: str | None, /) -> Family:
+    """Return the family that speaks A2A; its card names `address`, or the host that it was asked at."""
+
+    def family(entrance: Entrance) -> Iterable[Surface]:
+        served = a2a_app(entrance, address=address)
+        return (
+            Surface(CARD_PATH, served.card, Access.PUBLIC, ("GET",), running=served.running, told=_CARD),
+            Surface(RPC_PATH, served.rpc, Access.MEMBER, ("POST",), told=_RPC),
+            Surface(MESSAGE_PATH, served.message, Access.MEMBER, ("POST",), told=_MESSAGE),
+        )
+
+    return family

@@ -22,17 +22,25 @@ from elytron_a2a_shell.messages import (
     ProcedureCandidate,
 )
 from elytron_a2a_shell.uploads import Uploads
-from elytron_adapter import codec
-from elytron_adapter.entry import Entrance
-from elytron_adapter.envelope import Accepted, Duplicated, Response, Source, SourceKind, Transport
+from elytron_adapter import envelope
+from elytron_adapter.dispatch import Entrance, word_of
+from elytron_adapter.envelope import (
+    Accepted,
+    Duplicated,
+    Json,
+    Response,
+    Source,
+    SourceKind,
+    Transport,
+    asked_of,
+    is_seed_write,
+)
 from elytron_adapter.failures import rejection
-from elytron_adapter.identity.principals import Principal, PrincipalKind
-from elytron_adapter.policy import word_of
-from elytron_adapter.seed_forms import Json, asked_of, is_seed_write
-from elytron_core.contracts.admin.archive import MemoryImportRequest
-from elytron_core.contracts.admin.platform import MemoryCapabilitiesRequest, MemoryCapabilityCatalog
-from elytron_core.contracts.conversation.write import (
-    FactDraft,
+from elytron_adapter.identity.access_keys import Principal
+from elytron_core.contracts.archive import MemoryImportRequest
+from elytron_core.contracts.facts import FactDraft
+from elytron_core.contracts.inspection import MemoryCapabilitiesRequest, MemoryCapabilityCatalog
+from elytron_core.contracts.transcript import (
     LongTermExtraction,
     MemoryWriteRequest,
     Procedural,
@@ -40,10 +48,12 @@ from elytron_core.contracts.conversation.write import (
     TurnDraft,
 )
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded
+from elytron_core.evidence import Role
 from elytron_core.model import Value
-from elytron_core.planes.conversation.transcript import Message, Role
-from elytron_core.planes.knowledge.long_term import Authority, FactOperation
-from elytron_core.planes.knowledge.procedural import SkillSource
+from elytron_core.planes.facts import Authority, FactOperation
+from elytron_core.planes.skills import SkillSource
+from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.transcript import Message
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +103,7 @@ class Bridge:
             case MessageName.MIGRATION_CHUNK:
                 return await self._migrated(principal, message.payload, request_id)
             case MessageName.LIFECYCLE_EVENT:
-                event = codec.decode_as(LifecycleEvent, _encoded(message.payload))
+                event = envelope.decode_as(LifecycleEvent, _encoded(message.payload))
                 logger.info("request %s: a peer's runtime %s", request_id, event.event)
                 return Accepted(request_id=request_id, report=Heard())
             case _:
@@ -114,7 +124,7 @@ class Bridge:
         )
 
     async def _capable(self, principal: Principal, payload: dict[str, JsonValue], request_id: str) -> Response:
-        peer = codec.decode_as(PeerCapability, _encoded(payload))
+        peer = envelope.decode_as(PeerCapability, _encoded(payload))
         answer = await self._call(principal, "capabilities", MemoryCapabilitiesRequest(), request_id)
         if not isinstance(answer, Accepted | Duplicated):
             return answer
@@ -128,7 +138,7 @@ class Bridge:
         return Accepted(request_id=request_id, report=report)
 
     async def _migrated(self, principal: Principal, payload: dict[str, JsonValue], request_id: str) -> Response:
-        chunk = codec.decode_as(MigrationChunk, _encoded(payload))
+        chunk = envelope.decode_as(MigrationChunk, _encoded(payload))
         word = word_of(principal.kind, chunk.mode)
         archive = await self._uploads.take(principal.id, chunk)
         if archive is None:
@@ -156,10 +166,10 @@ def _candidate(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
     if is_seed_write(payload):
         return _proposed(payload)
     if "procedure" in payload:
-        asked = codec.decode_as(ProcedureCandidate, _encoded(payload))
+        asked = envelope.decode_as(ProcedureCandidate, _encoded(payload))
         learned = Procedural(writes=(asked.procedure,), source=SkillSource.EXTRACTION)
         return MemoryWriteRequest(scope=asked.scope, write=learned)
-    fact = codec.decode_as(FactCandidate, _encoded(payload))
+    fact = envelope.decode_as(FactCandidate, _encoded(payload))
     draft = FactDraft(
         topic=fact.topic,
         content=fact.content,
@@ -174,7 +184,7 @@ def _candidate(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
 
 def _proposed(payload: Json) -> MemoryWriteRequest:
     """Return the same of a payload in the form of the protocol's first hosts."""
-    asked = codec.decode_as(MemoryWriteRequest, _encoded(asked_of("write", payload, space=None).request))
+    asked = envelope.decode_as(MemoryWriteRequest, _encoded(asked_of("write", payload, space=None).request))
     match asked.write:
         case LongTermExtraction() as write:
             if any(fact.operation is FactOperation.DELETE for fact in write.facts):
@@ -188,6 +198,6 @@ def _proposed(payload: Json) -> MemoryWriteRequest:
 
 
 def _evidence(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
-    note = codec.decode_as(PeerNote, _encoded(payload))
+    note = envelope.decode_as(PeerNote, _encoded(payload))
     turn = TurnDraft(messages=(Message(role=Role.TOOL, text=note.text, speaker=note.peer),))
     return MemoryWriteRequest(scope=note.scope, write=TranscriptWrite(turns=(turn,)))

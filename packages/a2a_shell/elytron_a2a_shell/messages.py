@@ -7,13 +7,12 @@ from pydantic import Field, JsonValue
 
 from elytron_adapter.envelope import Response
 from elytron_core import limits
-from elytron_core.contracts.admin.archive import ImportMode
-from elytron_core.contracts.admin.platform import MemoryCapabilityCatalog
-from elytron_core.contracts.conversation.write import RuntimeSkillWrite
-from elytron_core.contracts.scope_fields import IdempotencyKey, Reason, ScopedRequest
+from elytron_core.contracts.archive import ImportMode
+from elytron_core.contracts.inspection import MemoryCapabilityCatalog
+from elytron_core.contracts.transcript import RuntimeSkillWrite
 from elytron_core.model import Request, Value
-from elytron_core.planes.knowledge import long_term
-from elytron_core.scope import Name
+from elytron_core.planes import facts
+from elytron_core.scope import IdempotencyKey, Name, Reason, ScopedRequest
 
 
 class MessageName(StrEnum):
@@ -76,10 +75,10 @@ class PeerCapabilityReport(Value):
 class FactCandidate(ScopedRequest):
     """A proposed fact. It counts as coming from outside, also if the peer vouches for it."""
 
-    topic: long_term.Topic
+    topic: facts.Topic
     content: Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
-    fact_kind: long_term.Kind = long_term.Kind.FACT
-    confidence: long_term.Confidence = long_term.Confidence.MEDIUM
+    fact_kind: facts.Kind = facts.Kind.FACT
+    confidence: facts.Confidence = facts.Confidence.MEDIUM
     citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
     reason: Reason = ""
 

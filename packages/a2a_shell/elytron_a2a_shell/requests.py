@@ -42,8 +42,8 @@ from starlette.requests import Request
 from elytron_a2a_shell.bridge import Bridge
 from elytron_a2a_shell.card import JSON
 from elytron_a2a_shell.messages import MessageName, PeerMessage
-from elytron_adapter import codec
-from elytron_adapter.identity.principals import Principal
+from elytron_adapter import envelope
+from elytron_adapter.identity.access_keys import Principal
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.ids import Ids
 
@@ -79,7 +79,7 @@ class Handler(RequestHandler):
         answer = await self._bridge.answer(
             principal, asked, request_id=self._ids.new(), idempotency_key=params.message.message_id
         )
-        told = json.loads(codec.encode(answer))
+        told = json.loads(envelope.encode(answer))
         part = ParseDict({"data": told, "mediaType": JSON}, Part())
         return Message(
             message_id=self._ids.new(), context_id=params.message.context_id, role=Role.ROLE_AGENT, parts=[part]
@@ -141,7 +141,7 @@ def peer_message(message: Message, /) -> PeerMessage:
     (part,) = parts
     match part.WhichOneof("content"):
         case "data":
-            return codec.decode_as(PeerMessage, json.dumps(_whole(MessageToDict(part.data))).encode())
+            return envelope.decode_as(PeerMessage, json.dumps(_whole(MessageToDict(part.data))).encode())
         case "text":
             return PeerMessage(name=MessageName.RECALL_REQUEST, payload={"query": part.text})
         case _:

@@ -21,13 +21,13 @@ from elytron_a2a_shell.bridge import Bridge
 from elytron_a2a_shell.card import agent_card
 from elytron_a2a_shell.messages import PeerMessage
 from elytron_a2a_shell.requests import Handler, PrincipalContext
-from elytron_adapter import codec
+from elytron_adapter import envelope
 from elytron_adapter.envelope import Rejected
 from elytron_adapter.idempotency import key_in
-from elytron_adapter.identity.principals import Principal
+from elytron_adapter.identity.access_keys import Principal
 from elytron_core import limits, strict_json
 from elytron_core.errors import InvalidInput, PayloadTooLarge
-from elytron_core.errors.from_wire import error_of
+from elytron_core.errors.tree import error_of
 from elytron_core.ids import Ids
 
 _ADDRESSES_KEPT = 16
@@ -80,7 +80,7 @@ def message_app(bridge: Bridge, /, *, ids: Ids, body_bytes: int) -> ASGIApp:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         _require_json(scope)
-        message = codec.decode_as(PeerMessage, await _body(receive, limit=body_bytes), limit=body_bytes)
+        message = envelope.decode_as(PeerMessage, await _body(receive, limit=body_bytes), limit=body_bytes)
         principal = scope["state"]["principal"]
         assert isinstance(principal, Principal)
         answer = await bridge.answer(
@@ -91,7 +91,7 @@ def message_app(bridge: Bridge, /, *, ids: Ids, body_bytes: int) -> ASGIApp:
         )
         if isinstance(answer.payload, Rejected):
             raise error_of(answer.payload.error_key, answer.payload.reason, answer.payload.details)
-        await Response(codec.encode(answer), media_type="application/json")(scope, receive, send)
+        await Response(envelope.encode(answer), media_type="application/json")(scope, receive, send)
 
     return app
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
-from elytron_adapter.identity.principals import Principal, PrincipalKind
+from elytron_adapter.identity.access_keys import Principal
 from elytron_core import limits
 from elytron_core.errors import Overloaded, RateLimited
+from elytron_core.planes.space import PrincipalKind
 
 _MINUTE_S = 60.0
 _SLACK_S = 0.001

@@ -1,20 +1,112 @@
 """From an envelope to a response: decode, ask the policy, act at most once, answer. Nothing is raised past here."""
 
+import asyncio
 import logging
 import traceback
-from functools import partial
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import assert_never
 
-from elytron.registry import AnyOperation, by_name
+from elytron.registry import AnyOperation, Role, by_name
 from elytron.runtime import MemoryRuntime
-from elytron_adapter import codec
-from elytron_adapter.envelope import LOCAL, Envelope, Rejected, Response
+from elytron_adapter import envelope
+from elytron_adapter.admission_control import Shedding, Unshed
+from elytron_adapter.envelope import LOCAL, Auth, AuthKind, Envelope, Rejected, Response, Source, Transport
 from elytron_adapter.failures import rejection
 from elytron_adapter.idempotency import Repeats
-from elytron_adapter.policy import Policy, by_role, within
+from elytron_adapter.identity.access_keys import Authenticator, Principal
+from elytron_adapter.identity.key_quotas import Attempts, KeyQuotas
 from elytron_core import limits
-from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, Unsupported
+from elytron_core.contracts.archive import ArchiveWord, ImportMode
+from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, Unauthorized, Unsupported
+from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.model import Value
+from elytron_core.planes.space import PrincipalKind
+from elytron_core.policy.admission.rules import borrowed_words
+from elytron_core.scope import Scope, ScopedRequest
+
+Policy = Callable[[Envelope, AnyOperation, Value], str | None]
+"""Returns the reason of a refusal, or None where the call may go on."""
+
+_FOREIGN = "this credential is for one space: leave the scope out, or name that space"
+
+
+def by_role(envelope: Envelope, operation: AnyOperation, request: Value, /) -> str | None:
+    """Refuse what the caller's kind may not do. Raises Unauthorized for a call from elsewhere without a principal.
+
+    A call from this machine's own user, in process or by the command, may do everything. A role that no credential
+    proved is none.
+    """
+    match envelope.auth.role if envelope.auth.authenticated else None:
+        case None:
+            if envelope.transport in LOCAL:
+                return None
+            raise Unauthorized
+        case PrincipalKind.OPERATOR | PrincipalKind.DEVELOPER:
+            return None
+        case PrincipalKind.USER:
+            return _beyond_members(operation, request)
+        case PrincipalKind.DEVICE:
+            if isinstance(request, MemoryEraseRequest) and request.whole_space is not None:
+                return "a device does not erase its user's whole space: use the user's own key"
+            return _beyond_members(operation, request)
+        case _:
+            assert_never(envelope.auth.role)
+
+
+def word_of(kind: PrincipalKind, mode: ImportMode, /) -> ArchiveWord:
+    """Return how far the archive that such a caller sends is believed.
+
+    Raises PermissionRefused for a device, and for a member's full restore, which no admission judges.
+    """
+    match kind:
+        case PrincipalKind.OPERATOR | PrincipalKind.DEVELOPER:
+            return ArchiveWord.KEPT
+        case PrincipalKind.USER if mode is ImportMode.BOOTSTRAP:
+            return ArchiveWord.CLAIMED
+        case PrincipalKind.USER:
+            raise PermissionRefused("a full restore is an operator's: take mode=bootstrap, which judges what it adds")
+        case PrincipalKind.DEVICE:
+            raise PermissionRefused("a device does not send an archive: use the user's own key")
+        case _:
+            assert_never(kind)
+
+
+def within(auth: Auth, request: Value, /) -> Value:
+    """Return `request` in the space that `auth` is bound to, if any.
+
+    Raises PermissionRefused for another space, in the same words whether there is such a space or not.
+    """
+    if not isinstance(request, ScopedRequest):
+        return request
+    asked = request.scope
+    if asked is not None and is_reserved(asked.space):
+        raise PermissionRefused(_FOREIGN if auth.space is not None else "this space is the server's own")
+    if auth.space is None or (asked is not None and asked.space == auth.space):
+        return request
+    if asked is not None:
+        raise PermissionRefused(_FOREIGN)
+    return request.model_copy(update={"scope": _scope_of(auth.space)})
+
+
+@lru_cache(limits.ACCESS_KEYS_CACHED)
+def _scope_of(space: SpaceId) -> Scope:
+    return Scope(space=space)
+
+
+def _beyond_members(operation: AnyOperation, request: Value) -> str | None:
+    if operation.role is Role.OPERATOR:
+        return f"{operation.name!r} is an operator's: use an operator's key, or the machine itself"
+    asked = operation.beyond_members(request)
+    if asked:
+        return f"{operation.name!r} with {', '.join(asked)} is an operator's: use an operator's key"
+    borrowed = borrowed_words(request) if operation.mutates else ()
+    if borrowed:
+        told = ", ".join(borrowed)
+        return f"{operation.name!r} on the word of {told} is an operator's: leave it out, or use an operator's key"
+    return None
+
 
 logger = logging.getLogger(__name__)
 _audit = logging.getLogger("elytron.memories.audit_trail")
@@ -77,7 +169,7 @@ class Dispatcher:
 async def _request(operation: AnyOperation, payload: bytes | Value) -> Value:
     match payload:
         case bytes():
-            return await codec.aside(len(payload), partial(codec.decode, operation, payload))
+            return await envelope.aside(len(payload), partial(envelope.decode, operation, payload))
         case Value():
             if not isinstance(payload, operation.request):
                 raise InvalidInput(field="payload", problem=f"is not the request of {operation.name!r}")
@@ -105,3 +197,92 @@ def _log(error: Exception, envelope: Envelope) -> None:
     # Not the message: it may repeat what a caller gave. Type and places are enough to find the fault.
     places = "".join(traceback.format_tb(error.__traceback__))
     logger.error("request %s: %s raised %s\n%s", envelope.request_id, envelope.operation, type(error).__name__, places)
+
+
+_NOBODY = Source()
+
+
+class Entrance:
+    """Lets callers in, each as the principal of its credential, and answers their calls under the limits of the server.
+
+    One is shared by all shells of a process, so that a principal's limits hold over all of them.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        /,
+        *,
+        authenticator: Authenticator,
+        shedding: Shedding | None = None,
+        attempts: Attempts | None = None,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.closing = asyncio.Event()
+        """Set when the server begins to end: streams and sockets say goodbye."""
+        self.end: Callable[[], None] | None = None
+        """Ends the server around this, as a signal does; None if another program serves."""
+        self.streams = 0
+        """Number of open streams and sockets; a server that ends closes them first."""
+        self.attempts = attempts or Attempts(dispatcher.runtime.context.clock)
+        """Wrong credentials, for shells to count by the address that they came from."""
+        self.authenticator = authenticator
+        self.shedding = shedding or Unshed()
+        self._quotas = KeyQuotas(dispatcher.runtime.context)
+
+    async def authenticate(self, authorization: str | None, /) -> Principal:
+        """Return whose `Authorization` header value this is. Raises Unauthorized.
+
+        A shell that keeps a connection asks again with the same value: keys are revoked while it is open.
+        """
+        return await self.authenticator.authenticate(authorization)
+
+    async def call(
+        self,
+        principal: Principal,
+        /,
+        *,
+        transport: Transport,
+        operation: str,
+        request_id: str,
+        payload: bytes | Value,
+        idempotency_key: str | None = None,
+        audit_id: str | None = None,
+        versions: tuple[str, ...] = (),
+        source: Source | None = None,
+        kind: AuthKind = AuthKind.BEARER,
+        may_disclose: bool = True,
+    ) -> Response:
+        """Return the answer to one call of `principal`; every failure is returned as Rejected."""
+        try:
+            envelope = Envelope(
+                request_id=request_id,
+                transport=transport,
+                operation=operation,
+                source=source or _NOBODY,
+                auth=auth_of(principal, kind=kind),
+                idempotency_key=idempotency_key,
+                audit_id=audit_id,
+                versions=versions,
+                may_disclose=may_disclose,
+                payload=payload,
+            )
+            if principal.quota is not None:
+                size_bytes = len(payload if isinstance(payload, bytes) else payload.to_bytes())
+                await self._quotas.charge(principal, size_bytes)
+            async with self.shedding.place(principal):
+                return await self.dispatcher.dispatch(envelope)
+        except ElytronError as error:
+            return rejection(error, request_id=request_id)
+
+
+@lru_cache(limits.ACCESS_KEYS_CACHED)
+def auth_of(principal: Principal, /, *, kind: AuthKind = AuthKind.BEARER) -> Auth:
+    """Return what an envelope says of `principal`."""
+    return Auth(
+        authenticated=True,
+        kind=AuthKind.LOCAL if principal.kind is PrincipalKind.DEVELOPER else kind,
+        principal=principal.id,
+        role=principal.kind,
+        space=principal.space,
+    )

@@ -1,16 +1,98 @@
 """The envelope of a call and of its answer, the same for all transports."""
 
+import asyncio
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 
-from pydantic import Field, SerializeAsAny, WithJsonSchema, computed_field
+from pydantic import Field, SerializeAsAny, ValidationError, WithJsonSchema, computed_field
 
-from elytron_adapter.identity.principals import PrincipalKind
-from elytron_adapter.seed_forms import seed_key
+from elytron.registry import AnyOperation
 from elytron_core import limits
-from elytron_core.contracts.scope_fields import IdempotencyKey
-from elytron_core.model import Request, Value
-from elytron_core.scope import Name, Space
+from elytron_core.model import Request, Value, every_name, invalid
+from elytron_core.planes.space import PrincipalKind
+from elytron_core.scope import IdempotencyKey, Name, Space
+from elytron_core.strict_json import parse
+
+Json = dict[str, Any]
+
+_RUNTIME_REJECTED = "runtime_rejected"
+_SEED_KEYS = {
+    "idempotency_conflict": "duplicated",
+    "invalid_input": "operation_mismatch",
+    "invalid_json": "invalid_json",
+    "method_not_allowed": "unsupported_operation",
+    "payload_too_large": "payload_too_large",
+    "permission_refused": "forbidden",
+    "scope_missing": "operation_mismatch",
+    "unauthorized": "unauthorized",
+    "unsupported": "unsupported_operation",
+}
+_SNAPSHOT_MODES = {"BootstrapImport": "bootstrap", "FullRestore": "full_restore"}
+_FEEDBACK = ("tool_usage_feedback", "feedback")
+_WRITES = frozenset({"writes", "extraction", *_FEEDBACK})
+
+
+def seed_key(key: str, /) -> str:
+    """Return the word of the protocol's first hosts, one of eight, for the error `key`."""
+    return _SEED_KEYS.get(key, _RUNTIME_REJECTED)
+
+
+class Asked(NamedTuple):
+    """An operation's name and its request."""
+
+    operation: str
+    request: Json
+
+
+def is_seed_write(sent: Mapping[str, Any], /) -> bool:
+    """Return whether `sent` says by its fields, and not by `kind`, what is written."""
+    return not _WRITES.isdisjoint(sent)
+
+
+def asked_of(operation: str, sent: Mapping[str, Any], /, *, space: str | None) -> Asked:
+    """Return the typed request of `sent` to `operation`; a typed request is returned unchanged.
+
+    `space` is the caller's own; a chat is in it.
+    """
+    match operation:
+        case "write":
+            return Asked(operation, _write(sent))
+        case "export" if "chat_id" in sent:
+            rest = {name: value for name, value in sent.items() if name != "chat_id"}
+            return Asked("export_continuity", _in_chat(rest, sent["chat_id"], space))
+        case "import" if "snapshot" in sent:
+            rest = {name: value for name, value in sent.items() if name != "target_chat_id"}
+            if isinstance(mode := sent.get("mode"), str):
+                rest["mode"] = _SNAPSHOT_MODES.get(mode, mode)
+            return Asked("import_continuity", _in_chat(rest, sent.get("target_chat_id"), space))
+        case _:
+            return Asked(operation, dict(sent))
+
+
+def _write(sent: Mapping[str, Any]) -> Json:
+    """Return a write whose body says by its fields, and not by `kind`, what is written."""
+    if "writes" in sent:
+        return _wrapped(sent, "procedural", {name: sent[name] for name in ("writes", "source") if name in sent})
+    if isinstance(extraction := sent.get("extraction"), dict):
+        return _wrapped(sent, "long_term", cast("Json", extraction), taken=("extraction",))
+    for name in _FEEDBACK:
+        if name in sent:
+            return _wrapped(sent, "agent_tool_usage_feedback", {"feedback": sent[name]}, taken=(name,))
+    return dict(sent)
+
+
+def _wrapped(sent: Mapping[str, Any], kind: str, write: Mapping[str, Any], /, *, taken: tuple[str, ...] = ()) -> Json:
+    rest = {name: value for name, value in sent.items() if name not in {*taken, *write}}
+    return rest | {"write": {**write, "kind": kind}}
+
+
+def _in_chat(rest: Json, chat: object, space: str | None) -> Json:
+    if chat is None:
+        return rest
+    scope = cast("Json", rest["scope"]) if isinstance(rest.get("scope"), dict) else {}
+    own = {"space": space} if space is not None else {}
+    return rest | {"scope": own | scope | {"chat": chat}}
 
 
 class Transport(StrEnum):
@@ -143,3 +225,46 @@ class Rejected(Value):
 
 
 Response = Annotated[Accepted | Duplicated | Queued | Rejected, Field(discriminator="kind")]
+
+
+JsonSchema = dict[str, Any]
+ValueT = TypeVar("ValueT", bound=Value)
+ResultT = TypeVar("ResultT")
+
+
+def decode(operation: AnyOperation, data: bytes, /, *, limit: int = limits.JSON_BYTES) -> Value:
+    """Return the request of `operation` in `data`.
+
+    Raises InvalidJson for what is no strict JSON, PayloadTooLarge, and InvalidInput that names the field and never
+    repeats what was given, be it a value or an unknown field's name.
+    """
+    model: type[Value] = operation.request
+    return decode_as(model, data, limit=limit)
+
+
+def decode_as(model: type[ValueT], data: bytes, /, *, limit: int = limits.JSON_BYTES) -> ValueT:
+    """Return the `model` in `data`. Raises as `decode` does."""
+    parse(data, limit=limit)
+    try:
+        # With an instance to fill, a request's own __init__ is passed by, which would read Python's types, not JSON's.
+        return model.__pydantic_validator__.validate_json(data, strict=True, self_instance=model.__new__(model))
+    except ValidationError as error:
+        raise invalid(error, model=model, known=every_name(model)) from None
+
+
+async def aside(size: int, read: Callable[[], ResultT], /) -> ResultT:
+    """Return what `read` makes of `size` bytes: many are read in a thread, so that others are answered meanwhile."""
+    return read() if size <= limits.DECODED_AT_ONCE_BYTES else await asyncio.to_thread(read)
+
+
+def encode(value: Value, /) -> bytes:
+    """Return `value` as JSON; fields without a value are left out."""
+    return value.__pydantic_serializer__.to_json(value, exclude_none=True)
+
+
+def schema(operation: AnyOperation, /) -> JsonSchema:
+    """Return the JSON Schemas of an operation's request and report."""
+    return {
+        "request": operation.request.model_json_schema(mode="validation"),
+        "report": operation.report.model_json_schema(mode="serialization"),
+    }

@@ -9,26 +9,26 @@ from pydantic import Field
 from elytron.api import arguments
 from elytron_core import limits
 from elytron_core.clock import iso
-from elytron_core.contracts.conversation.projection import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.conversation.write import (
-    FactDraft,
+from elytron_core.contracts.facts import FactDraft
+from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.recall import (
+    MemoryRecallReport,
+    MemoryRecallRequest,
+    RecallFilters,
+    RecallOutcome,
+)
+from elytron_core.contracts.transcript import (
     LongTermExtraction,
     MemoryWriteReport,
     MemoryWriteRequest,
     Outcome,
     WriteDecision,
 )
-from elytron_core.contracts.knowledge.recall import (
-    MemoryRecallReport,
-    MemoryRecallRequest,
-    RecallFilters,
-    RecallOutcome,
-)
 from elytron_core.errors import InvalidInput
+from elytron_core.evidence import Role
 from elytron_core.ids import SpaceId
 from elytron_core.model import Request, Value
-from elytron_core.planes.conversation.transcript import Role
-from elytron_core.planes.knowledge import long_term
+from elytron_core.planes import facts
 from elytron_core.scope import Name, Scope, Space, Tags
 
 AskedT = TypeVar("AskedT", bound="FlatRequest")
@@ -111,7 +111,7 @@ class SearchReport(Value):
 class FactRequest(FlatRequest):
     """Store a fact. A newer one with the same topic takes the older one's place."""
 
-    topic: long_term.Topic
+    topic: facts.Topic
     content: Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
 
 

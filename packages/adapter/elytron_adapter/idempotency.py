@@ -17,20 +17,20 @@ import asyncio
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
-from elytron.documents.stored_answers import opened_answer, sealed_answer
+from elytron.documents.stored_values import opened_answer, sealed_answer
 from elytron.memories.preconditions import READS, demanding, version_of
 from elytron.registry import AnyOperation, Repeat
 from elytron.runtime import MemoryRuntime
 from elytron.state.space_records import REF
 from elytron_adapter.envelope import Accepted, Duplicated, Envelope, Queued
-from elytron_core import canonical, limits
-from elytron_core.contracts.admin.maintenance import PUTTING_OFF
-from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest
-from elytron_core.contracts.scope_fields import Changing, ScopedRequest
+from elytron_core import limits, strict_json
+from elytron_core.contracts.maintenance import PUTTING_OFF
+from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, StillRunning
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, Require
+from elytron_core.scope import Changing, ScopedRequest
 
 _NEVER = 1 << 40
 """A revision that no space record has: a batch that demands it is answered from a receipt or refused."""
@@ -185,5 +185,5 @@ def _with_key(request: MemoryWriteRequest, envelope: Envelope) -> MemoryWriteReq
         return request
     principal = envelope.auth.principal
     if principal is not None:
-        key = canonical.tag(b"", "idempotency key", principal, key, size=64)
+        key = strict_json.tag(b"", "idempotency key", principal, key, size=64)
     return request if key == within else request.model_copy(update={"idempotency_key": key})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from elytron_adapter.entry import Entrance
+from elytron_adapter.dispatch import Entrance
 from elytron_core.model import Value
 from elytron_core.strict_json import Json
 

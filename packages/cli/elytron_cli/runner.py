@@ -10,11 +10,10 @@ import click
 
 from elytron.registry import by_request
 from elytron_cli.config import Settings, resolve
+from elytron_cli.input.files import valid
 from elytron_cli.input.options import as_json, told
-from elytron_cli.input.values import valid
 from elytron_cli.session import Session, opened, scope_fields
-from elytron_cli.terminal.output import Output
-from elytron_cli.terminal.progress import Bar
+from elytron_cli.terminal.output import Bar, Output
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_core.model import Request, Value
 from elytron_core.scope import Scope

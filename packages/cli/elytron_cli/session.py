@@ -24,13 +24,13 @@ from elytron_adapter.envelope import (
     Transport,
 )
 from elytron_cli.config import Settings, default_store
-from elytron_cli.input.values import valid
+from elytron_cli.input.files import valid
 from elytron_cli.refusal import Refused
-from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import StoreUnavailable
 from elytron_core.model import Request, Value
-from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.models import Embedder, LanguageModel
+from elytron_core.ports.store import KeyProvider
 from elytron_core.scope import Scope
 from elytron_store import WhenMissing
 

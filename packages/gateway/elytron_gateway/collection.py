@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from elytron.context import OperationContext
-from elytron.intake.scrubber import OwnOutput, scrub_value
+from elytron.intake import OwnOutput, scrub_value
 from elytron.state.space_records import REF, opening_changes
 from elytron_core import limits
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports import store_pages
-from elytron_core.ports.store import Action, Batch, Delete, Entry, Idempotency, Put, Ref, Require
+from elytron_core.ports import store
+from elytron_core.ports.store import Action, Batch, Delete, Entry, Erasure, Idempotency, Put, Ref, Require
 
 ValueT = TypeVar("ValueT", bound=Value)
 
@@ -53,7 +53,7 @@ class Shelf(Generic[ValueT]):
 
     async def all(self, space: SpaceId, /) -> AsyncIterator[Kept[ValueT]]:
         """Yield every document in the order of the keys."""
-        async for document in store_pages.documents(self._ctx.store, space, self.collection):
+        async for document in store.documents(self._ctx.store, space, self.collection):
             yield Kept(document.ref.key, self._kind.from_bytes(document.body), document.revision)
 
     def admit(self, value: ValueT, /) -> ValueT:
@@ -123,3 +123,32 @@ async def commit(
     except Conflict:
         ctx.spaces.forget(space)
         raise
+
+
+def new_key(ctx: OperationContext, /) -> str:
+    """Return a key that no blob has."""
+    return ctx.ids.new().replace("-", "")
+
+
+async def keep(ctx: OperationContext, space: SpaceId, key: str, data: bytes, /) -> None:
+    """Store `data`, whole and durable, as the blob `key`."""
+    await ctx.store.write_blob(space, key, _pieces(data))
+
+
+async def read(ctx: OperationContext, space: SpaceId, key: str, /) -> bytes:
+    """Return the bytes of the blob `key`. Raises NotFound."""
+    data = bytearray()
+    async for chunk in ctx.store.read_blob(space, key):
+        data += chunk
+    return bytes(data)
+
+
+async def remove(ctx: OperationContext, space: SpaceId, *keys: str) -> None:
+    """Remove blobs physically."""
+    if keys:
+        await ctx.store.erase(Erasure(space=space, at=ctx.clock.now(), blobs=keys))
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), limits.BLOB_CHUNK_BYTES):
+        yield data[start : start + limits.BLOB_CHUNK_BYTES]

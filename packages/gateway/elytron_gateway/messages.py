@@ -8,18 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from elytron.context import OperationContext
-from elytron_core import canonical, limits
+from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, InvalidInput, PayloadTooLarge, UnsupportedMedia
-from elytron_core.planes.admin.gateway import ATTACHMENTS, Attachment, MessageItem
-from elytron_core.planes.conversation.transcript import Message, Role
-from elytron_gateway import blobs
+from elytron_core.evidence import Role
+from elytron_core.planes.gateway import ATTACHMENTS, Attachment, MessageItem
+from elytron_core.planes.transcript import Message
+from elytron_gateway import collection
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.collection import Shelf, commit, record_of
 from elytron_gateway.extraction.child_process import Extraction, Unreadable
 from elytron_gateway.extraction.file_type import media_type
 from elytron_gateway.names import Owner
-from elytron_gateway.resources.remote_sources import Allowed, read
+from elytron_gateway.resources import Allowed, read
 from elytron_gateway.upstream.port import Item, Told
 from elytron_gateway.wire import ContentItem, WireMessage
 
@@ -90,7 +91,7 @@ async def parse(
         raise InvalidInput(field="files", problem="hold one that no content item names by its upload_id")
     if key is None:
         return tuple(parsed)
-    digest = canonical.digest(key.encode())[:32]
+    digest = strict_json.digest(key.encode())[:32]
     return tuple(replace(one, told=replace(one.told, key=f"{digest}.{number}")) for number, one in enumerate(parsed))
 
 
@@ -131,7 +132,7 @@ async def keep_files(
             at=ctx.clock.now(),
         )
         if file.data:
-            await blobs.keep(ctx, owner.space, key, file.data)
+            await collection.keep(ctx, owner.space, key, file.data)
         try:
             await commit(ctx, owner.space, shelf.put(key, record, expects=0))
         except Conflict:
@@ -151,7 +152,7 @@ async def drop_files(ctx: OperationContext, owner: Owner, kept: Sequence[tuple[s
         found = await shelf.get(owner.space, attachment_id.removeprefix(_PREFIX))
         if found is not None:
             await commit(ctx, owner.space, shelf.remove(found))
-            await blobs.remove(ctx, owner.space, found.key)
+            await collection.remove(ctx, owner.space, found.key)
 
 
 def with_items(parsed: Parsed, kept: Sequence[tuple[str, Attachment]], /) -> Told:
@@ -178,7 +179,7 @@ def _item(part: str | File, key: str) -> Item:
 
 async def _key(ctx: OperationContext, owner: Owner, session_id: str, told_key: str | None, number: int) -> str:
     if told_key is None:
-        return blobs.new_key(ctx)
+        return collection.new_key(ctx)
     return (await record_of(ctx, owner.space)).tag("gateway attachment", session_id, told_key, str(number))
 
 

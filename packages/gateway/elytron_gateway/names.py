@@ -8,8 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from elytron_core.errors import InvalidInput, LimitExceeded, PermissionRefused
-from elytron_core.ids import SpaceId, is_reserved
-from elytron_core.names import require_name
+from elytron_core.ids import SpaceId, is_reserved, require_name
 from elytron_core.scope import Name
 from elytron_gateway import limits as gateway_limits
 

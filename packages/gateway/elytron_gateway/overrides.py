@@ -2,12 +2,12 @@
 
 from elytron.context import OperationContext
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, NotFound
-from elytron_core.planes.admin.gateway import EDITS, Counts, Edit, EditKind
-from elytron_core.planes.conversation.transcript import Message
+from elytron_core.planes.gateway import EDITS, Counts, Edit, EditKind
+from elytron_core.planes.transcript import Message
 from elytron_core.text.similarity import is_blank
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import names
-from elytron_gateway.accounts.usage_counts import Counting, Planned
+from elytron_gateway.accounts.quotas import Counting, Planned
 from elytron_gateway.collection import Kept, Shelf, record_of
 from elytron_gateway.names import Owner
 from elytron_gateway.sessions import Sessions

@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from elytron.context import OperationContext
-from elytron_core.planes.admin.gateway import Edit, EditKind, Resource
+from elytron_core.planes.gateway import Edit, EditKind, Resource
 from elytron_gateway import names
-from elytron_gateway.accounts.usage_counts import Counting
+from elytron_gateway.accounts.quotas import Counting
 from elytron_gateway.names import Owner
 from elytron_gateway.overrides import EDIT_OF, EDIT_SESSION, RESOURCE_TAG, Edits, edit_tag
-from elytron_gateway.resources.documents import Resources
+from elytron_gateway.resources import Resources
 from elytron_gateway.upstream.port import EmbeddedUpstream, Found, Upstream, Where
 from elytron_gateway.wire import Scope, SearchAnswer, SearchRequest, SearchResult
 

@@ -1,5 +1,7 @@
 """The Memory Gateway: one method per request of its API, for every transport."""
 
+import asyncio
+import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from copy import copy
@@ -7,27 +9,25 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Self
 
+from elytron.jobs.queue import Background
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.identity.access_keys import AccessKeys
-from elytron_core.contracts.knowledge.control import MemoryEraseRequest
-from elytron_core.errors import InvalidInput, NotFound
+from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.errors import ElytronError, InvalidInput, NotFound
 from elytron_core.ids import SpaceId
-from elytron_core.planes.admin.gateway import Attachment, Edit, Quantity, Resource, User
+from elytron_core.planes.gateway import Attachment, Edit, Quantity, Resource, User
 from elytron_core.ports.store import Ref
 from elytron_core.scope import Scope
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import messages, names, wire
-from elytron_gateway.accounts.erasure_reports import ErasedUser, SignedReport, sign
-from elytron_gateway.accounts.quotas import Quotas
-from elytron_gateway.accounts.usage_counts import Counting
-from elytron_gateway.accounts.users import SPACE, Users
+from elytron_gateway.accounts.quotas import Counting, Quotas
+from elytron_gateway.accounts.users import SPACE, ErasedUser, SignedReport, Users, sign
 from elytron_gateway.collection import record_of
 from elytron_gateway.extraction.child_process import Extraction
 from elytron_gateway.messages import Upload
 from elytron_gateway.names import Owner
 from elytron_gateway.overrides import RESOURCE_TAG, Edits
-from elytron_gateway.resources.documents import Given, Resources
-from elytron_gateway.resources.remote_sources import Allowed, read
+from elytron_gateway.resources import Allowed, Given, Resources, read
 from elytron_gateway.search import Searching
 from elytron_gateway.sessions import Sessions
 from elytron_gateway.upstream.backlog import Backlog
@@ -384,3 +384,33 @@ def _resource(owner: Owner, resource: Resource) -> wire.ResourceAnswer:
         uri=names.uri(owner.user, resource.resource_id),
         **resource.model_dump(exclude={"twin"}),
     )
+
+
+sync_logger = logging.getLogger(__name__)
+
+
+class CatchingUp:
+    """One task that looks again and again whether something waits, from `start` to `stop`."""
+
+    def __init__(self, gateway: Gateway, /, *, pause_s: float = gateway_limits.CATCH_UP_S) -> None:
+        self._gateway = gateway
+        self._pause_s = pause_s
+        self._background = Background(self._work, name="elytron-gateway-catching-up")
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._background.start()
+
+    async def stop(self) -> None:
+        """End; an addition that is being sent is sent again later, under the same key."""
+        await self._background.stop()
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                if told := await self._gateway.catch_up():
+                    sync_logger.info("the upstream received %d additions that waited", told)
+            except ElytronError as error:
+                # It is looked again in a while; what waits is kept.
+                sync_logger.info("what waits cannot be sent to the upstream: %s", error.key)
+            await asyncio.sleep(self._pause_s)

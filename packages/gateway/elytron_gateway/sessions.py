@@ -1,12 +1,12 @@
 """Sessions: which a user writes to, and how much of each was handed to extraction."""
 
 from elytron.context import OperationContext
-from elytron_core import canonical
+from elytron_core import strict_json
 from elytron_core.errors import PermissionRefused
-from elytron_core.planes.admin.gateway import SESSIONS, Counts, Session
+from elytron_core.planes.gateway import SESSIONS, Counts, Session
 from elytron_core.ports.store import Idempotency, Put
 from elytron_gateway import names
-from elytron_gateway.accounts.usage_counts import Counting, Planned, Room
+from elytron_gateway.accounts.quotas import Counting, Planned, Room
 from elytron_gateway.collection import Kept, Shelf, record_of
 from elytron_gateway.names import Owner, SessionKind
 
@@ -42,7 +42,7 @@ class Sessions:
         """
         record = await record_of(self._ctx, owner.space)
         tag = record.tag(_ADD, session_id, key) if key is not None else None
-        once = Idempotency(tag, canonical.digest(_ADD.encode()), b"") if tag is not None else None
+        once = Idempotency(tag, strict_json.digest(_ADD.encode()), b"") if tag is not None else None
 
         async def plan(counts: Counts) -> Planned[None]:
             grown = counts.model_copy(update={"messages": counts.messages + messages})

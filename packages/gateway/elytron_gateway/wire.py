@@ -6,7 +6,7 @@ from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 
 from elytron_core import limits
 from elytron_core.model import Request, Value
-from elytron_core.planes.admin.gateway import EditKind, ResourceStatus
+from elytron_core.planes.gateway import EditKind, ResourceStatus
 from elytron_core.scope import Name
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.names import DEFAULT, ConversationId, Id, SessionId

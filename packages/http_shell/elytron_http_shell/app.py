@@ -10,13 +10,10 @@ if TYPE_CHECKING:
 
     from elytron.runtime import MemoryRuntime
     from elytron_adapter.admission_control import Bounds
-    from elytron_adapter.dispatch import Dispatcher
-    from elytron_adapter.entry import Entrance
-    from elytron_adapter.identity.access_keys import AccessKeys
-    from elytron_adapter.identity.principals import Authenticator
-    from elytron_adapter.surface import Family
-    from elytron_http_shell.telemetry.metrics import Figures
-    from elytron_http_shell.telemetry.request_log import Spans
+    from elytron_adapter.dispatch import Dispatcher, Entrance
+    from elytron_adapter.identity.access_keys import AccessKeys, Authenticator
+    from elytron_adapter.surface import Family, Figures
+    from elytron_http_shell.telemetry.logs import Spans
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
@@ -51,8 +48,7 @@ def create_app(
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
     from elytron_adapter.admission_control import FairPlaces
-    from elytron_adapter.dispatch import Dispatcher
-    from elytron_adapter.entry import Entrance
+    from elytron_adapter.dispatch import Dispatcher, Entrance
     from elytron_adapter.identity.access_keys import AccessKeys
 
     if not isinstance(memory, Entrance):

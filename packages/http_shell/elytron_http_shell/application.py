@@ -2,31 +2,119 @@
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.routing import Router
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from elytron_adapter.entry import Entrance
-from elytron_adapter.identity.access_keys import AccessKeys
-from elytron_adapter.identity.principals import Development
+from elytron_adapter.dispatch import Entrance
+from elytron_adapter.envelope import Rejected
+from elytron_adapter.failures import (
+    INTERNAL,
+    METHOD_NOT_ALLOWED,
+    REQUEST_TIMEOUT,
+    UNSUPPORTED_MEDIA_TYPE,
+    failure,
+    rejection,
+)
+from elytron_adapter.http.responses import refused, request_id_of
+from elytron_adapter.identity.access_keys import AccessKeys, Development
 from elytron_adapter.surface import Access, Family, Figures
+from elytron_core.errors import ElytronError
 from elytron_http_shell.description.docs_pages import describing, watching
-from elytron_http_shell.doors import route
-from elytron_http_shell.exception_handlers import HANDLERS
-from elytron_http_shell.guard import Guard
-from elytron_http_shell.static_router import Direct
-from elytron_http_shell.streams.surfaces import streams
+from elytron_http_shell.doors import Guard, route, standing
+from elytron_http_shell.streams.websocket import streams
 from elytron_http_shell.surfaces.archives import archives
 from elytron_http_shell.surfaces.compat_routes import seed_routes
-from elytron_http_shell.surfaces.flat import flat_routes
-from elytron_http_shell.surfaces.keys import access_routes
-from elytron_http_shell.surfaces.operations import operations
-from elytron_http_shell.surfaces.shutdown import shutdown_route
+from elytron_http_shell.surfaces.keys import access_routes, shutdown_route
+from elytron_http_shell.surfaces.operations import flat_routes, operations
 from elytron_http_shell.surfaces.webhooks import webhooks
+from elytron_http_shell.telemetry.logs import Spans, Watch
 from elytron_http_shell.telemetry.metrics import Metrics
-from elytron_http_shell.telemetry.request_log import Spans, Watch
+
+
+class Direct:
+    """Stands before a router of `routes` and goes where it would go, by method and path; the rest is the router's.
+
+    So the router itself answers for a path that is known under other methods only, or that is below a mount.
+    """
+
+    def __init__(self, app: ASGIApp, /, *, routes: Sequence[BaseRoute]) -> None:
+        self._app = app
+        self._routes: dict[tuple[str, str], Route] = {}
+        for place, each in enumerate(routes):
+            if isinstance(each, Route) and not each.param_convertors:
+                for method in each.methods or ():
+                    if not any(_takes(earlier, method, each.path) for earlier in routes[:place]):
+                        self._routes[method, each.path] = each
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route = None
+        if scope["type"] == "http" and not scope.get("root_path"):
+            route = self._routes.get((scope["method"], scope["path"]))
+        if route is None:
+            await self._app(scope, receive, send)
+            return
+        scope.update(route=route, endpoint=route.endpoint, path_params={})
+        await route.app(scope, receive, send)
+
+
+def _takes(route: BaseRoute, method: str, path: str) -> bool:
+    match, _ = route.matches({"type": "http", "method": method, "path": path, "root_path": "", "headers": []})
+    return match is Match.FULL
+
+
+_STATUS_KEYS = {
+    404: "not_found",
+    405: METHOD_NOT_ALLOWED,
+    408: REQUEST_TIMEOUT,
+    415: UNSUPPORTED_MEDIA_TYPE,
+}
+_WAYS_OUT = {
+    "not_found": "there is nothing at this path: /docs and /openapi/all.json show what there is",
+    METHOD_NOT_ALLOWED: "this path takes other methods: the header `Allow` names them",
+    REQUEST_TIMEOUT: "the body took too long to arrive: send it without pauses",
+    UNSUPPORTED_MEDIA_TYPE: "this path takes another `Content-Type`: the header `Accept` names it",
+}
+
+
+async def _known(request: Request, error: Exception) -> Response:
+    return refused(rejection(error, request_id=request_id_of(request.scope)))
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    key = _STATUS_KEYS.get(error.status_code, INTERNAL)
+    reason = _WAYS_OUT.get(key, failure(key).title)
+    if key == UNSUPPORTED_MEDIA_TYPE and error.headers is not None and "Accept" in error.headers:
+        reason = f"send the body with the header `Content-Type: {error.headers['Accept']}`"
+    told = Rejected(request_id=request_id_of(request.scope), error_key=key, reason=reason)
+    return refused(told, headers=dict(error.headers or {}))
+
+
+async def _nobody(_request: Request, _error: Exception) -> Response:
+    """Return the answer to a request whose client is gone; it reaches no client."""
+    return Response(status_code=400)
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    # Starlette answers these outside the guard, which so cannot add its headers.
+    request_id = request_id_of(request.scope)
+    return refused(rejection(error, request_id=request_id), headers=standing(request_id))
+
+
+HANDLERS: dict[Any, Any] = {
+    ElytronError: _known,
+    HTTPException: _http,
+    ClientDisconnect: _nobody,
+    Exception: _unknown,
+}
+
 
 WATCHED = frozenset({"/livez", "/readyz", "/metrics"})
 """The paths of what watches a server that shows another application."""

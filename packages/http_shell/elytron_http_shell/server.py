@@ -5,6 +5,7 @@ import ipaddress
 import math
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
@@ -14,19 +15,45 @@ from typing import TYPE_CHECKING, Any
 
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.admission_control import Bounds, FairPlaces
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
-from elytron_adapter.identity.login_throttle import Attempts
-from elytron_adapter.identity.principals import AnyOf, Authenticator, Development, PrincipalKind
+from elytron_adapter.dispatch import Dispatcher, Entrance
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, AnyOf, Authenticator, Development
+from elytron_adapter.identity.key_quotas import Attempts
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused
-from elytron_http_shell.accept_queue import take_up
+from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.app import LOOPBACK, create_app
 
 if TYPE_CHECKING:
-    from elytron_adapter.surface import Family
-    from elytron_http_shell.telemetry.metrics import Figures
+    from elytron_adapter.surface import Family, Figures
+
+
+_UNACKED = slice(24, 28)
+"""Offset of the length of a listening socket's queue in `struct tcp_info`."""
+
+
+def untaken(listening: socket.socket, /) -> int:
+    """Return how many connections wait to be taken up; 0 where the system does not tell."""
+    option = getattr(socket, "TCP_INFO", None)
+    if option is None or sys.platform != "linux":
+        return 0
+    try:
+        return int.from_bytes(listening.getsockopt(socket.IPPROTO_TCP, option, _UNACKED.stop)[_UNACKED], sys.byteorder)
+    except OSError:
+        return 0
+
+
+async def take_up(listening: socket.socket, places: FairPlaces, /) -> None:
+    """Hold calls back while many connections wait to be taken up, for as long as the server runs."""
+    loop = asyncio.get_running_loop()
+    while listening.fileno() >= 0:
+        await asyncio.sleep(limits.BACKLOG_LOOK_S)
+        if untaken(listening) <= limits.BACKLOG_HELD:
+            continue
+        with places.held():
+            until = loop.time() + limits.BACKLOG_HOLD_S
+            while untaken(listening) and loop.time() < until:  # noqa: ASYNC110 - each turn of the loop takes one up
+                await asyncio.sleep(0)
+
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LOOK_S = 0.01
@@ -244,7 +271,7 @@ def _address(listening: socket.socket) -> str:
 
 
 def _spans() -> Any:
-    from elytron_http_shell.telemetry.spans import otlp_spans
+    from elytron_http_shell.telemetry.logs import otlp_spans
 
     return otlp_spans()
 

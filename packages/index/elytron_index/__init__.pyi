@@ -2,11 +2,11 @@ from elytron_index.query import METADATA as METADATA
 from elytron_index.query import Bm25 as Bm25
 from elytron_index.query import Candidate as Candidate
 from elytron_index.query import Candidates as Candidates
+from elytron_index.query import Change as Change
+from elytron_index.query import Embedded as Embedded
 from elytron_index.query import Filters as Filters
 from elytron_index.query import IndexQuery as IndexQuery
 from elytron_index.query import Place as Place
 from elytron_index.query import Signals as Signals
+from elytron_index.query import Unit as Unit
 from elytron_index.query import UnitView as UnitView
-from elytron_index.units import Change as Change
-from elytron_index.units import Embedded as Embedded
-from elytron_index.units import Unit as Unit

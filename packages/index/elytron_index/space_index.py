@@ -6,20 +6,18 @@ from dataclasses import replace
 import numpy as np
 
 from elytron_core import limits
-from elytron_core.names import other_names
-from elytron_core.policy.ranking.best_sentence import Sentence, Sought, sentences_of
+from elytron_core.ids import other_names
+from elytron_core.policy.ranking.excerpts import Sentence, Sought, sentences_of
 from elytron_core.ports.store import Ref
 from elytron_core.text.analyser import Analyser
 from elytron_core.text.features import Trait
-from elytron_index.checkpoint import codec
-from elytron_index.checkpoint.codec import Bytes
+from elytron_index import checkpoint
+from elytron_index.checkpoint import Bytes
 from elytron_index.lexicon.terms import Learnt
-from elytron_index.query import Candidates, Filters, IndexQuery, UnitView
-from elytron_index.search.query_terms import Reading
+from elytron_index.query import Candidates, Change, Embedded, Filters, IndexQuery, UnitView
+from elytron_index.search.query_signals import Reading
 from elytron_index.search.space_search import latest, search
-from elytron_index.structures.snapshot import Frozen
-from elytron_index.structures.state import State
-from elytron_index.units import Change, Embedded
+from elytron_index.structures.state import Frozen, State
 
 
 class SpaceIndex:
@@ -217,7 +215,7 @@ class SpaceIndex:
     @classmethod
     def from_bytes(cls, data: Bytes, analyser: Analyser, /, *, labels: str = "") -> "SpaceIndex | None":
         """Return the index that `data` is a checkpoint of; None if it is damaged or of other versions."""
-        loaded = codec.load(data, analyser, labels)
+        loaded = checkpoint.load(data, analyser, labels)
         if loaded is None:
             return None
         index = cls(analyser, labels=labels)
@@ -235,4 +233,4 @@ class FrozenIndex:
 
     def pieces(self) -> Iterator[bytes]:
         """Yield its checkpoint piece by piece: only what is there, nothing of what was removed."""
-        return codec.dump(self._frozen.compacted().settled(), self.watermark, self._labels)
+        return checkpoint.dump(self._frozen.compacted().settled(), self.watermark, self._labels)

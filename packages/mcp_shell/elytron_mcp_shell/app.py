@@ -1,16 +1,18 @@
 """MCP over stdio for one user of this machine, and as an application of a server for callers with a key."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from elytron.runtime import MemoryRuntime
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
+from elytron_adapter.dispatch import Dispatcher, Entrance
 from elytron_adapter.envelope import AuthKind
-from elytron_adapter.identity.principals import Development, Principal, PrincipalKind
+from elytron_adapter.identity.access_keys import Development, Principal
+from elytron_adapter.surface import Access, Family, JsonBody, Surface, Told
 from elytron_core.errors import MissingExtra
+from elytron_core.planes.space import PrincipalKind
+from elytron_mcp_shell.stdio import require_message
 from elytron_mcp_shell.tools.tool_sets import DEFAULT_SETS, ToolSet
 
 if TYPE_CHECKING:
@@ -105,3 +107,28 @@ def _principal(context: Any) -> Principal:
     principal = context.request.scope["state"]["principal"]
     assert isinstance(principal, Principal)
     return principal
+
+
+_PATH: Final = "/mcp"
+_JSON: Final = "application/json"
+_TOLD: Final = Told(
+    "mcp",
+    "Speak MCP over streamable HTTP.",
+    _JSON,
+    _JSON,
+    answer="The protocol's answer.",
+    group="protocols",
+    beside=(202, 400, 406),
+)
+
+
+def mcp_surfaces(sets: frozenset[ToolSet] = DEFAULT_SETS, /, *, is_private: bool = False) -> Family:
+    """Return the family that speaks MCP over streamable HTTP, with the tools of `sets`."""
+
+    def family(entrance: Entrance) -> Iterable[Surface]:
+        served = mcp_app(entrance, sets=sets, is_private=is_private)
+        body = JsonBody(entrance.dispatcher.runtime.context.profile.budget.http_body_bytes, require_message)
+        # No session is kept: there is none to listen to (GET) or to end (DELETE), and the protocol lets both be 405.
+        return (Surface(_PATH, served.app, Access.MEMBER, ("POST",), running=served.running, told=_TOLD, body=body),)
+
+    return family

@@ -11,23 +11,38 @@ from mcp.server import Server, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from elytron.registry import AnyOperation, by_name
-from elytron_adapter import codec
-from elytron_adapter.entry import Entrance
-from elytron_adapter.envelope import Accepted, AuthKind, Duplicated, Queued, Rejected, Source, SourceKind, Transport
+from elytron_adapter import envelope
+from elytron_adapter.dispatch import Entrance
+from elytron_adapter.envelope import (
+    Accepted,
+    AuthKind,
+    Duplicated,
+    Queued,
+    Rejected,
+    Source,
+    SourceKind,
+    Transport,
+    seed_key,
+)
 from elytron_adapter.failures import failure
 from elytron_adapter.flat_calls import own_scope
-from elytron_adapter.identity.principals import OPERATORS, Principal
-from elytron_adapter.seed_forms import seed_key
+from elytron_adapter.identity.access_keys import OPERATORS, Principal
 from elytron_core.errors import ElytronError
-from elytron_core.errors.from_wire import error_of
+from elytron_core.errors.tree import error_of
 from elytron_core.model import Value
 from elytron_core.scope import Scope
-from elytron_mcp_shell.tools.confirmation import require_confirmed
-from elytron_mcp_shell.tools.declarations import line_tool, operation_tool, plain_tool
 from elytron_mcp_shell.tools.line_tools import LineTool, line_tools
 from elytron_mcp_shell.tools.plain_tools import everyday_tools, mem0_tools, text_of
 from elytron_mcp_shell.tools.reference_tools import reference_tools
-from elytron_mcp_shell.tools.tool_sets import ToolSet, operations_of, tool_name
+from elytron_mcp_shell.tools.tool_sets import (
+    ToolSet,
+    line_tool,
+    operation_tool,
+    operations_of,
+    plain_tool,
+    require_confirmed,
+    tool_name,
+)
 
 Context = ServerRequestContext[Any, Any]
 Who = Callable[[Context], Principal]
@@ -107,7 +122,7 @@ class Shell:
             tool = self._plain.get(params.name)
             if tool is None:
                 raise MCPError(types.INVALID_PARAMS, "there is no such tool here: list the tools")
-            asked = codec.decode_as(tool.taken, json.dumps(arguments).encode())
+            asked = envelope.decode_as(tool.taken, json.dumps(arguments).encode())
 
             async def perform(name: str, request: dict[str, Any]) -> Any:
                 return await self._perform(context, by_name(name), request)
@@ -117,7 +132,7 @@ class Shell:
             return _refused(error)
 
     async def _in_lines(self, context: Context, tool: LineTool, arguments: dict[str, Any]) -> types.CallToolResult:
-        asked = codec.decode_as(tool.taken, json.dumps(arguments).encode())
+        asked = envelope.decode_as(tool.taken, json.dumps(arguments).encode())
         report = await self._report(context, by_name(tool.operation), tool.ask(asked, self._own(context)))
         return types.CallToolResult(content=[types.TextContent(text=tool.tell(report))])
 
@@ -132,7 +147,7 @@ class Shell:
             own = self._own(context)
             space = own.space if own is not None else None
             request = request | {"scope": {"space": space, "conversation": conversation}}
-        return json.loads(codec.encode(await self._report(context, operation, json.dumps(request).encode())))
+        return json.loads(envelope.encode(await self._report(context, operation, json.dumps(request).encode())))
 
     async def _report(self, context: Context, operation: AnyOperation, payload: bytes | Value) -> Value:
         """Return the report of an operation. Raises what the runtime raised."""

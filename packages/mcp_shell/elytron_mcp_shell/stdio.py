@@ -13,10 +13,22 @@ from queue import SimpleQueue
 from typing import Any, BinaryIO, Self, cast
 
 import mcp_types as types
+from pydantic import ValidationError
 
 from elytron_core import strict_json
-from elytron_core.errors import ElytronError, InvalidJson
-from elytron_mcp_shell.messages import require_message
+from elytron_core.errors import ElytronError, InvalidInput, InvalidJson
+from elytron_core.strict_json import Json
+
+
+def require_message(sent: Json, /) -> None:
+    """Raise InvalidInput for what is no JSON-RPC message: the SDK would answer it with what it read."""
+    from mcp_types import jsonrpc_message_adapter
+
+    try:
+        jsonrpc_message_adapter.validate_python(sent, by_name=False)
+    except ValidationError:
+        raise InvalidInput(field="body", problem="is no JSON-RPC message") from None
+
 
 Refuse = Callable[[types.JSONRPCError], Awaitable[None]]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

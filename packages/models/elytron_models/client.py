@@ -13,8 +13,8 @@ from elytron_core.ports import chat
 from elytron_models.address import ModelAddress, address_of, checked_key, key_of
 from elytron_models.dialect import EVENT_STREAM, JSON_LINES, Dialect, Target
 from elytron_models.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES
-from elytron_models.fields import count
 from elytron_models.server import ModelServer, Pause, chunks_of, drained
+from elytron_models.stream_parser import count
 
 if TYPE_CHECKING:
     import httpx

@@ -7,9 +7,7 @@ from typing import Final
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
 from elytron_core.ports import chat
-from elytron_models.fields import Fields, fields_of
-from elytron_models.frames import EventFrames, LineFrames
-from elytron_models.stream_parser import Answer, StreamParser
+from elytron_models.stream_parser import Answer, EventFrames, Fields, LineFrames, StreamParser, fields_of
 
 EVENT_STREAM: Final = "text/event-stream"
 JSON_LINES: Final = "application/x-ndjson"

@@ -9,29 +9,26 @@ from urllib.parse import unquote
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from elytron_adapter.entry import Entrance
+from elytron_adapter.dispatch import Entrance
 from elytron_adapter.failures import failure
-from elytron_adapter.http.bodies import is_json
-from elytron_adapter.http.origins import SAFE_METHODS, is_host_allowed, is_own_page
-from elytron_adapter.identity.principals import OPERATORS, Development
+from elytron_adapter.http.requests import SAFE_METHODS, is_host_allowed, is_json, is_own_page
+from elytron_adapter.identity.access_keys import OPERATORS, Development
 from elytron_adapter.surface import Access, Family, Kind, Surface
 from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
-from elytron_models.fields import Fields, fields, fields_of, json_text, text
+from elytron_models.stream_parser import Fields, fields, fields_of, json_text, text
 from elytron_proxy import limits
 from elytron_proxy.caller import Caller, caller_of
 from elytron_proxy.commit import Parts
 from elytron_proxy.conversation import Conversations
 from elytron_proxy.dialects import CHAT, COMPLETION, MESSAGES, OLLAMA, RESPONSES, PromptDialect, Refusal
-from elytron_proxy.dialects.content import items_of
+from elytron_proxy.dialects.dialect import items_of
 from elytron_proxy.exchange import DOWN, Exchange
 from elytron_proxy.figures import Figure, Figures
 from elytron_proxy.memory import Memory, MemoryDown
-from elytron_proxy.response_store import ResponseStore
-from elytron_proxy.retrieval import PATHS, retrieval_of, retrieved
+from elytron_proxy.response_store import PATHS, ResponseStore, retrieval_of, retrieved
 from elytron_proxy.settings import PASS_ROUTES, MemoryUse, ProxySettings, route_of
-from elytron_proxy.wire.headers import unpacked
-from elytron_proxy.wire.passage import Asked, Passage, Refused, Told
-from elytron_proxy.wire.upstream import Unanswered, Upstreams, told_by
+from elytron_proxy.wire.relay import Asked, Passage, Refused, Told
+from elytron_proxy.wire.upstream import Unanswered, Upstreams, told_by, unpacked
 
 DIALECTS: Final = {
     "/v1/chat/completions": CHAT,

@@ -6,15 +6,14 @@ from typing import Final, cast
 
 from starlette.datastructures import Headers
 
-from elytron_adapter.entry import Entrance
-from elytron_adapter.identity.principals import Principal
+from elytron_adapter.dispatch import Entrance
+from elytron_adapter.identity.access_keys import Principal
 from elytron_core import limits as core_limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
-from elytron_core.ids import SpaceId, is_reserved
-from elytron_core.names import require_name
+from elytron_core.ids import SpaceId, is_reserved, require_name
 from elytron_core.scope import Scope
 from elytron_proxy.settings import MemoryUse, ProxySettings
-from elytron_proxy.wire import headers as names
+from elytron_proxy.wire import upstream as names
 
 CHANNEL: Final = "llm-proxy"
 """The channel of what was said through a proxy."""

@@ -7,17 +7,18 @@ from typing import Final
 from pydantic import ValidationError
 
 from elytron_core import limits as core_limits
-from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import ElytronError
-from elytron_core.planes.conversation.transcript import Delivery, Message, Role, ToolObservation, TurnSource
-from elytron_core.planes.knowledge.records import COPIES_OF_BLOCKS
+from elytron_core.evidence import Role
+from elytron_core.planes.records import COPIES_OF_BLOCKS
+from elytron_core.planes.transcript import Delivery, Message, ToolObservation, TurnSource
 from elytron_core.ports.chat import FinishReason
-from elytron_models.fields import json_text
+from elytron_models.stream_parser import json_text
 from elytron_proxy import limits
 from elytron_proxy.caller import CHANNEL, Caller, is_name
 from elytron_proxy.conversation import Conversations, Thread, continued_by, end_of
 from elytron_proxy.dialects import Prompt, spoken
-from elytron_proxy.dialects.content import shelved
+from elytron_proxy.dialects.dialect import shelved
 from elytron_proxy.figures import Figure, Figures
 from elytron_proxy.memory import CONVERSATION, NAMESPACE, Block, Memory, MemoryDown
 from elytron_proxy.response_store import Continuation, ResponseStore

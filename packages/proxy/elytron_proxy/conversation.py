@@ -6,13 +6,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from elytron_core.caches.lru import LruCache
-from elytron_core.planes.knowledge.records import COPIES_OF_BLOCKS, Record
-from elytron_models.fields import Fields, fields, text
+from elytron_core.lru_cache import LruCache
+from elytron_core.planes.records import COPIES_OF_BLOCKS, Record
+from elytron_models.stream_parser import Fields, fields, text
 from elytron_proxy import limits
 from elytron_proxy.caller import Caller
 from elytron_proxy.dialects import Prompt, spoken
-from elytron_proxy.dialects.content import shelved, unshelved
+from elytron_proxy.dialects.dialect import shelved, unshelved
 from elytron_proxy.memory import NAMESPACE, Block, Memory, MemoryDown, Shelf
 
 _NODES: Final = (NAMESPACE, "conversations")

@@ -7,11 +7,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.entry import Entrance
-from elytron_adapter.identity.principals import Development
+from elytron_adapter.dispatch import Dispatcher, Entrance
+from elytron_adapter.identity.access_keys import Development
 from elytron_core.model import Value
-from elytron_models.fields import fields_of, inner, objects, text
+from elytron_models.stream_parser import fields_of, inner, objects, text
 from elytron_proxy.app import ProxyApp
 from elytron_proxy.settings import ProxySettings, Upstream
 

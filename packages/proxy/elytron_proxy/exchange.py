@@ -9,20 +9,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 from elytron_core.errors import InvalidInput
 from elytron_core.ports.chat import FailureReason
-from elytron_models.fields import fields_of, inner, json_text, text
+from elytron_models.stream_parser import fields_of, inner, json_text, text
 from elytron_proxy import limits
 from elytron_proxy.caller import Caller, is_name
 from elytron_proxy.commit import Commit, Parts
 from elytron_proxy.conversation import Thread
 from elytron_proxy.dialects import Prompt, PromptDialect, Refusal
-from elytron_proxy.dialects.content import Body
+from elytron_proxy.dialects.dialect import Body
 from elytron_proxy.dialects.responses import unsealed
 from elytron_proxy.figures import Figure
 from elytron_proxy.memory import Block, MemoryDown
 from elytron_proxy.response_store import Continuation, NotContinued
 from elytron_proxy.settings import MemoryUse
-from elytron_proxy.wire.passage import Asked, Passage, Read, Refused, Send, Told
-from elytron_proxy.wire.relay import AnswerCopy, KeyMask, StreamRelay, WholeCopy
+from elytron_proxy.wire.relay import (
+    AnswerCopy,
+    Asked,
+    KeyMask,
+    Passage,
+    Read,
+    Refused,
+    Send,
+    StreamRelay,
+    Told,
+    WholeCopy,
+)
 from elytron_proxy.wire.upstream import chunks_of
 
 if TYPE_CHECKING:

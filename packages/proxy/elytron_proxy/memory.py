@@ -13,22 +13,21 @@ from pydantic import JsonValue
 
 from elytron.registry import by_request
 from elytron.runtime_records import RuntimeRecords
-from elytron_adapter.entry import Entrance
+from elytron_adapter.dispatch import Entrance
 from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected, Transport
 from elytron_core import limits as core_limits
-from elytron_core.caches.lru import LruCache
-from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
-from elytron_core.contracts.conversation.projection import (
+from elytron_core.contracts.control import MemoryGetRequest
+from elytron_core.contracts.projection import (
     MemoryProjectionReport,
     MemoryProjectionRequest,
     SectionName,
 )
-from elytron_core.contracts.knowledge.control import MemoryGetRequest
-from elytron_core.contracts.knowledge.recall import RecallFilters, RecallHit
+from elytron_core.contracts.recall import AnyOf, Comparison, Condition, RecallFilters, RecallHit
 from elytron_core.contracts.tools import AgentToolRegistryUpsertReport, AgentToolRegistryUpsertRequest
 from elytron_core.errors import ElytronError, InvalidInput, StoreBusy, StoreUnavailable, Unreachable
+from elytron_core.lru_cache import LruCache
 from elytron_core.model import Request, Value
-from elytron_core.planes.knowledge.records import Record
+from elytron_core.planes.records import Record
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import (
     AgentToolDescriptor,
@@ -36,11 +35,11 @@ from elytron_core.planes.tools import (
     AgentToolRegistrySnapshot,
     RegistryOwner,
 )
-from elytron_core.policy.tools.fingerprints import with_fingerprints
+from elytron_core.policy.tools import with_fingerprints
 from elytron_proxy import limits
 from elytron_proxy.caller import Caller, is_name
 from elytron_proxy.dialects import Prompt
-from elytron_proxy.dialects.placement import fenced
+from elytron_proxy.dialects.dialect import fenced
 
 ReportT = TypeVar("ReportT", bound=Value)
 ResultT = TypeVar("ResultT")

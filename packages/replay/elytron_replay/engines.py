@@ -12,10 +12,10 @@ from elytron import MemoryRuntime
 from elytron_core.clock import Clock
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import Ids
-from elytron_core.planes.knowledge.profiles import ProfileName
-from elytron_core.policy.host.profiles import profile_of
-from elytron_core.ports.keys import KeyProvider
+from elytron_core.policy.host import profile_of
 from elytron_core.ports.models import LanguageModel
+from elytron_core.ports.store import KeyProvider
+from elytron_core.profiles import ProfileName
 from elytron_core.scope import Scope
 
 SEALED = "+sealed"

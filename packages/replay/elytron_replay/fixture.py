@@ -1,20 +1,55 @@
 """The fixture format: steps of a story, the expected reports, and the fingerprints at its end."""
 
+import json
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn, Self
+from typing import Annotated, Literal, NoReturn, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError, model_validator
 
-from elytron_core import limits
-from elytron_core.clock import Instant, instant
+from elytron.models.scripted import Cassette, RecordedModel
+from elytron_core import limits, strict_json
+from elytron_core.clock import FrozenClock, Instant, instant
 from elytron_core.errors import ElytronError, UnreadableFile
+from elytron_core.ids import SeededIds, uuid7
 from elytron_core.model import Value
-from elytron_core.planes.knowledge.profiles import ProfileName
+from elytron_core.ports.models import LanguageModel
+from elytron_core.profiles import ProfileName
 from elytron_core.scope import Scope, Space
-from elytron_replay.comparison import expectations, references
-from elytron_replay.json_files import bytes_in, plain_of
+from elytron_core.strict_json import Json
+from elytron_replay.comparison import expectations
+
+V = TypeVar("V", bound=Value)
+
+
+def value_in(path: Path, kind: type[V], /) -> V:
+    """Return the `kind` in the file `path`. Raises UnreadableFile, naming the first field that does not fit."""
+    plain = plain_of(bytes_in(path), name=path.name)
+    try:
+        return kind.model_validate(plain)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise UnreadableFile(name=path.name, problem=f"{place}: {first['msg']}") from None
+
+
+def bytes_in(path: Path, /) -> bytes:
+    """Return the content of the file `path`; of one that is too large, enough to see that. Raises UnreadableFile."""
+    try:
+        with path.open("rb") as file:
+            return file.read(limits.JSON_BYTES + 1)
+    except OSError as error:
+        raise UnreadableFile(name=path.name, problem=f"cannot be read: {error.strerror}") from None
+
+
+def plain_of(data: bytes, /, *, name: str) -> Json:
+    """Return the JSON in `data`, from a file called `name`. Raises UnreadableFile."""
+    try:
+        return strict_json.parse(data)
+    except ElytronError as error:
+        raise UnreadableFile(name=name, problem=str(error)) from None
+
 
 FORMAT = "elytron.fixture"
 VERSION = 1
@@ -48,13 +83,13 @@ def _expectation(value: Object) -> Object:
 
 
 def _name(value: str) -> str:
-    if value == references.TMP:
+    if value == expectations.TMP:
         raise ValueError(f"{value!r} is the name of the story's folder: take another")
     return value
 
 
 Moment = Annotated[Instant, BeforeValidator(_moment)]
-SavedName = Annotated[str, Field(pattern=references.NAME_PATTERN), AfterValidator(_name)]
+SavedName = Annotated[str, Field(pattern=expectations.NAME_PATTERN), AfterValidator(_name)]
 Expectation = Annotated[Object, AfterValidator(_expectation)]
 
 
@@ -165,7 +200,7 @@ def _problems(fixture: Fixture, *, stem: str) -> Iterator[str]:
         yield f"spaces: lacks {space!r}, which the fixture uses"
     saved: set[str] = set()
     for number, step in enumerate(fixture.steps, 1):
-        for reference in sorted(references.used(step.request) | references.used(step.expect)):
+        for reference in sorted(expectations.used(step.request) | expectations.used(step.expect)):
             if reference not in saved:
                 yield f"step {number}: ${{{reference}}} is saved by no earlier step"
         space = _space_of(step)
@@ -182,3 +217,103 @@ def _space_of(step: Step) -> str | None:
 
 def _refuse(name: str, problem: str) -> NoReturn:
     raise UnreadableFile(name=name, problem=problem)
+
+
+WIDTH = 120
+INDENT = 2
+
+
+def write_out(value: JsonValue, /) -> str:
+    """Return `value` as JSON text: objects and lists on one line where that fits, keys in their order.
+
+    What has no ink of its own is escaped, so that no file shows something else than it says.
+    """
+    return _written(value, indent=0, taken=0) + "\n"
+
+
+def _written(value: JsonValue, *, indent: int, taken: int) -> str:
+    line = _on_one_line(value)
+    # One character is left for a comma.
+    if not isinstance(value, dict | list) or not value or (indent and taken + len(line) < WIDTH):
+        return line
+    inner = indent + INDENT
+    pad = " " * inner
+    if isinstance(value, dict):
+        heads = [f"{pad}{_on_one_line(key)}: " for key in value]
+        bodies = [_written(value[key], indent=inner, taken=len(head)) for key, head in zip(value, heads, strict=True)]
+        parts = [head + body for head, body in zip(heads, bodies, strict=True)]
+        left, right = "{", "}"
+    else:
+        parts = [pad + _written(part, indent=inner, taken=inner) for part in value]
+        left, right = "[", "]"
+    return f"{left}\n" + ",\n".join(parts) + f"\n{' ' * indent}{right}"
+
+
+def _on_one_line(value: JsonValue) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return (
+        text if text.isprintable() else "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
+    )
+
+
+def model_of(fixture: Fixture, /, *, beside: Path) -> LanguageModel | None:
+    """Return the model that answers in `fixture`, None where it needs none. Raises UnreadableFile."""
+    return RecordedModel(load_cassette(beside / fixture.cassette)) if fixture.cassette is not None else None
+
+
+def load_cassette(path: Path, /) -> Cassette:
+    """Return the cassette in the file `path`. Raises UnreadableFile."""
+    return value_in(path, Cassette)
+
+
+def save(path: Path, cassette: Cassette, /) -> None:
+    """Write the cassette to the file `path`, laid out like a fixture; an equal one stays as it is."""
+    written = write_out(json.loads(cassette.model_dump_json(exclude_defaults=False)))
+    if not path.exists() or path.read_text("utf-8") != written:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(written, "utf-8")
+
+
+_IDS_PER_STEP = 1 << 20
+
+
+class StoryIds:
+    """Ids and secrets that follow from the seed and the step alone, so that steps cannot push each other out of line.
+
+    Ids of later steps sort after those of earlier ones. Names and secrets are counted apart.
+    """
+
+    def __init__(self, seed: str, /) -> None:
+        self._seed = seed
+        self.begin(0)
+
+    def begin(self, step: int, /) -> None:
+        """Start the ids of `step` from its beginning."""
+        self._step = step
+        self._count = 0
+        self._tails = SeededIds(f"{self._seed}|{step}|names")
+        self._secrets = SeededIds(f"{self._seed}|{step}|secrets")
+
+    def new(self, /) -> str:
+        self._count += 1
+        return uuid7(self._step * _IDS_PER_STEP + self._count, 0, self._tails.secret(8))
+
+    def secret(self, size: int, /) -> bytes:
+        return self._secrets.secret(size)
+
+
+class Telling:
+    """Position in a fixture: the current step and its time."""
+
+    def __init__(self, fixture: Fixture, /) -> None:
+        self.clock = FrozenClock(fixture.clock.start)
+        self.ids = StoryIds(fixture.seed or fixture.id)
+        self._step_ms = fixture.clock.step * 1000
+        self._next = fixture.clock.start
+
+    def begin(self, number: int, step: Step | None, /) -> None:
+        """Come to step `number`: at the time it names, else one tick after the step before."""
+        at = step.at if step is not None and step.at is not None else self._next
+        self.clock.advance(at - self.clock.now())
+        self._next = Instant(at + self._step_ms)
+        self.ids.begin(number)

@@ -7,16 +7,17 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from elytron.models.recorded import RecordingModel
-from elytron_core.canonical import canonical_bytes, digest
+from elytron.models.scripted import RecordingModel
 from elytron_core.errors import InvalidInput, UnreadableFile
 from elytron_core.model import Value
-from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.models import LanguageModel
-from elytron_replay import cassettes, engines, layout, operations
+from elytron_core.ports.store import KeyProvider
+from elytron_core.strict_json import canonical_bytes, digest
+from elytron_replay import engines, fixture, runner
 from elytron_replay.comparison import json_diff
 from elytron_replay.engines import Engine
-from elytron_replay.fixture import Fixture, load
+from elytron_replay.fixture import Fixture, load, load_cassette, save
+from elytron_replay.gates import GateReport
 from elytron_replay.runner import Outcome, run_fixture
 
 EXPECTED = "expected"
@@ -139,10 +140,10 @@ async def record(
 async def _record_model(fixture: Fixture, beside: Path, stores: Sequence[Engine], model: LanguageModel) -> None:
     assert fixture.cassette is not None
     path = beside / fixture.cassette
-    recording = RecordingModel(model, cassette=cassettes.load(path) if path.exists() else None)
+    recording = RecordingModel(model, cassette=load_cassette(path) if path.exists() else None)
     for store in stores:
         await run_fixture(fixture, store, beside=beside, model=recording)
-    cassettes.save(path, recording.cassette)
+    save(path, recording.cassette)
 
 
 def _admitted(fixture: Fixture, stores: Sequence[Engine]) -> list[Engine]:
@@ -157,7 +158,7 @@ def _require(stores: Sequence[Engine]) -> None:
 
 def _load(path: Path) -> Fixture:
     fixture = load(path)
-    known = operations.names()
+    known = runner.names()
     for number, step in enumerate(fixture.steps, 1):
         if step.op not in known:
             problem = f"step {number}: {step.op!r} is no operation; there are {', '.join(known)}"
@@ -243,6 +244,64 @@ def _difference(
 
 def _write_expected(path: Path, outcome: Outcome) -> None:
     kept: Mapping[str, JsonValue] = json.loads(path.read_text("utf-8"))
-    written = layout.write_out({**kept, "expected": _fingerprints(outcome)})
+    written = fixture.write_out({**kept, "expected": _fingerprints(outcome)})
     if written != path.read_text("utf-8"):
         path.write_text(written, "utf-8")
+
+
+FINGERPRINT_DIGITS = 12
+SHOWN_PER_FIXTURE = 20
+HEADINGS = ("fixture", "fingerprint")
+
+
+def render(report: MatrixReport, /) -> str:
+    """Return `report` as a table of fixtures by stores, followed by what differs; it ends without a line break."""
+    first, last = HEADINGS
+    table = [(first, *report.stores, last), *(_line(row, report.stores) for row in report.rows)]
+    equal = sum(row.ok for row in report.rows)
+    lines = [*_columns(table), "", f"{equal} of {len(report.rows)} fixtures equal on {', '.join(report.stores)}"]
+    for row in report.rows:
+        lines += _differences(row)
+    return "\n".join(lines)
+
+
+def render_gate(report: GateReport, /) -> str:
+    """Return `report` as a table of operations and the fixtures that exercise them, and what is missing."""
+    exercised = report.exercised.items()
+    rows = [(name, str(len(found)), "demanded" if name in report.demanded else "") for name, found in exercised]
+    table = [("operation", "fixtures", ""), *rows]
+    verdict = "every demanded operation is exercised" if report.ok else f"not exercised: {', '.join(report.missing)}"
+    return "\n".join((*_columns(table), "", verdict))
+
+
+def _line(row: MatrixRow, stores: Sequence[str]) -> tuple[str, ...]:
+    fingerprint = f"{row.fingerprint[:FINGERPRINT_DIGITS] or '-'} {row.recording.value}"
+    return (row.fixture, *(row.verdicts[store].value for store in stores), fingerprint)
+
+
+def _columns(table: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
+    for row in table:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _differences(row: MatrixRow) -> Iterator[str]:
+    if row.ok:
+        return
+    yield ""
+    yield f"{row.fixture}: {row.title}"
+    if not row.differences:
+        yield "  no fingerprints are recorded: look at the story, then run `elytron replay --record`"
+    for found in row.differences[:SHOWN_PER_FIXTURE]:
+        yield from _difference_text(found)
+    left = len(row.differences) - SHOWN_PER_FIXTURE
+    if left > 0:
+        yield f"  and {left} more"
+
+
+def _difference_text(found: StoreDifference) -> Iterator[str]:
+    place = f"step {found.step} ({found.operation})" if found.step is not None else "at the end"
+    width = max(len(found.left_side), len(found.right_side))
+    yield f"  {place}: {found.path or 'the whole report'}"
+    yield f"    {found.left_side.ljust(width)}  {found.left}"
+    yield f"    {found.right_side.ljust(width)}  {found.right}"

@@ -1,5 +1,6 @@
 """Run of a fixture on one store: each step's report, its unmet expectations, and the fingerprints at the end."""
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -12,20 +13,37 @@ from typing import Self
 from pydantic import JsonValue
 
 from elytron import MemoryRuntime
-from elytron.writes.knowledge.fact_uses import keep_all_uses
-from elytron_core.contracts.admin.archive import ImportMode, MemoryImportRequest, MemorySpaceExportRequest
-from elytron_core.contracts.admin.inspection import MemoryInspectionRequest
+from elytron.registry import OPERATIONS, by_name
+from elytron.writes.facts import keep_all_uses
+from elytron_adapter import envelope
+from elytron_core.contracts.archive import ImportMode, MemoryImportRequest, MemorySpaceExportRequest
+from elytron_core.contracts.inspection import MemoryInspectionRequest
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.ids import SpaceId
+from elytron_core.model import Value
 from elytron_core.ports.models import LanguageModel
 from elytron_core.scope import Scope
-from elytron_replay import cassettes, operations
-from elytron_replay.comparison import expectations, references
-from elytron_replay.comparison.json_diff import ABSENT, Difference, shown
-from elytron_replay.comparison.may_differ import normalised
+from elytron_replay.comparison import expectations
+from elytron_replay.comparison.json_diff import ABSENT, Difference, normalised, shown
 from elytron_replay.engines import Engine
-from elytron_replay.fixture import Fingerprints, Fixture, Reopening, StartingArchive, Step
-from elytron_replay.story_clock import Telling
+from elytron_replay.fixture import Fingerprints, Fixture, Reopening, StartingArchive, Step, Telling, model_of
+
+MANDATORY = ("write", "recall", "project", "inspect")
+"""Operations that every set of fixtures must exercise."""
+CLOSE = "close"
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all registered operations, in their order."""
+    return tuple(operation.name for operation in OPERATIONS)
+
+
+async def call(runtime: MemoryRuntime, name: str, request: dict[str, JsonValue], /) -> JsonValue:
+    """Do the operation `name` as a transport would and return its report as JSON. Raises what the operation raises."""
+    operation = by_name(name)
+    decoded = envelope.decode(operation, json.dumps(request).encode())
+    report: Value = await runtime.operate(decoded, operation.report)
+    return report.model_dump(mode="json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +83,7 @@ async def run_fixture(
     with TemporaryDirectory(prefix="elytron-replay-") as name:
         folder = Path(name)
         telling = Telling(fixture)
-        answering = model or cassettes.model_of(fixture, beside=beside or Path())
+        answering = model or model_of(fixture, beside=beside or Path())
         async with _Stage(fixture, engine, telling, folder, answering) as stage:
             if fixture.archive is not None:
                 await _begin_with(stage, fixture.archive, beside or Path())
@@ -175,14 +193,14 @@ async def _begin_with(stage: _Stage, archive: StartingArchive, beside: Path) -> 
 
 
 async def _tell(fixture: Fixture, stage: _Stage, telling: Telling, folder: Path) -> tuple[tuple[Told, ...], int | None]:
-    values: dict[str, JsonValue] = {references.TMP: str(folder)}
+    values: dict[str, JsonValue] = {expectations.TMP: str(folder)}
     told: list[Told] = []
     for number, step in enumerate(fixture.steps, 1):
         telling.begin(number, step)
         if step.reopen is not None:
             await stage.reopen(step.reopen)
             telling.ids.begin(number)
-        if step.op == operations.CLOSE:
+        if step.op == CLOSE:
             await stage.before_close()
         began = perf_counter()
         report, error = await _done(step, stage.runtime, values)
@@ -194,7 +212,7 @@ async def _tell(fixture: Fixture, stage: _Stage, telling: Telling, folder: Path)
             return tuple(told), number
         for name, path in step.save.items():
             try:
-                values[name] = references.pick(report, path)
+                values[name] = expectations.pick(report, path)
             except KeyError:
                 told[-1] = Told(number, told[-1].report, (*problems, Difference(f"save.{name}", path, ABSENT)))
                 return tuple(told), number
@@ -204,9 +222,9 @@ async def _tell(fixture: Fixture, stage: _Stage, telling: Telling, folder: Path)
 async def _done(step: Step, runtime: MemoryRuntime, values: Mapping[str, JsonValue]) -> tuple[JsonValue, str | None]:
     """Do one step; return its report, or what its error says, and that error's key."""
     try:
-        request = references.resolve(step.request, values)
+        request = expectations.resolve(step.request, values)
         assert isinstance(request, dict)
-        return await operations.call(runtime, step.op, request), None
+        return await call(runtime, step.op, request), None
     except ElytronError as error:
         return {"error": error.key, "message": error.message, **error.details()}, error.key
 
@@ -219,7 +237,7 @@ def _problems(
         yield Difference("", asked, shown(report))
         return
     try:
-        expected = references.resolve(step.expect, values)
+        expected = expectations.resolve(step.expect, values)
     except InvalidInput as problem:
         yield Difference("expect", "references that fit", str(problem))
         return

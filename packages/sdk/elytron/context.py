@@ -4,30 +4,26 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from elytron.indexing.index_manager import Folds
-from elytron.journal.notifier import Commits
-from elytron.state.block_history import LastBlocks
+from elytron.journal.follower import Commits
 from elytron.state.conflict_retry import Lines
 from elytron.state.conversation_heads import Heads
 from elytron.state.encoders import Encoders
-from elytron.state.fact_uses import FactUses
-from elytron.state.last_conversations import LastConversations
+from elytron.state.recent_use import FactUses, LastBlocks, LastConversations
 from elytron.state.skill_directories import SkillDirs
 from elytron.state.space_records import Spaces
 from elytron.state.tools import ToolShelves
 from elytron_core.clock import Clock
-from elytron_core.contracts.admin.platform import CapabilityPolicy
-from elytron_core.contracts.scope_fields import ScopedRequest
+from elytron_core.contracts.inspection import CapabilityPolicy
 from elytron_core.errors import PermissionRefused, ScopeMissing
 from elytron_core.ids import RESERVED, Ids, SpaceId, is_reserved
-from elytron_core.planes.knowledge.profiles import Profile, StoreCapacity
-from elytron_core.policy.extraction.fact_reader import FactReader
-from elytron_core.policy.host.profiles import default_profile
-from elytron_core.policy.maintenance.budget import Budget
+from elytron_core.policy.extraction.rule_facts import FactReader
+from elytron_core.policy.host import default_profile
+from elytron_core.policy.maintenance import Budget
 from elytron_core.ports.models import Embedder, LanguageModel, QuestionClassifier, Reranker, StatementClassifier
 from elytron_core.ports.store import Store
-from elytron_core.scope import Scope
-from elytron_index.lexicon.question_classifier import LinearQuestionClassifier
-from elytron_index.lexicon.statement_classifier import PhraseStatementClassifier
+from elytron_core.profiles import Profile, StoreCapacity
+from elytron_core.scope import Scope, ScopedRequest
+from elytron_index.lexicon.classifiers import LinearQuestionClassifier, PhraseStatementClassifier
 
 
 @dataclass(frozen=True, slots=True)

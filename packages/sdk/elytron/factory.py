@@ -5,39 +5,37 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from os import PathLike, fspath
 
-from elytron.api import arguments, validation
+from elytron.api import arguments
 from elytron.context import Models, OperationContext
-from elytron.handle import Entering
-from elytron.indexing.checkpoint_schedule import Storing
+from elytron.indexing.checkpoints import Storing
 from elytron.indexing.index_manager import Folds
 from elytron.indexing.progress import Progress
-from elytron.journal.notifier import AnnouncingStore
-from elytron.profile_limits import bounded, capacity_of
+from elytron.intake import bounded, capacity_of
+from elytron.journal.follower import AnnouncingStore
 from elytron.runtime import MemoryRuntime
 from elytron.state.conversation_heads import Heads
 from elytron.state.encoders import Encoders
 from elytron.state.skill_directories import SkillDirs
 from elytron.state.space_records import Spaces
-from elytron.sync_runtime import SyncMemoryRuntime
+from elytron.sync_runtime import Entering, SyncMemoryRuntime
 from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
-from elytron_core.contracts.admin.platform import CapabilityPolicy
+from elytron_core.contracts.inspection import CapabilityPolicy
 from elytron_core.errors import StoreForeign
 from elytron_core.errors.foreign_names import known_keywords
 from elytron_core.ids import Ids, RandomIds, SpaceId
-from elytron_core.planes.knowledge.profiles import StoreCapacity
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
-from elytron_core.policy.host.profiles import named_profile
-from elytron_core.policy.maintenance.budget import Budget
-from elytron_core.ports.keys import KeyProvider
+from elytron_core.policy.host import named_profile
+from elytron_core.policy.maintenance import Budget
 from elytron_core.ports.models import Embedder, LanguageModel, Reranker, StatementClassifier
-from elytron_core.ports.store import Store
+from elytron_core.ports.store import KeyProvider, Store
+from elytron_core.profiles import StoreCapacity
 from elytron_core.scope import Scope
 from elytron_store import Durability, WhenMissing, open_store
 from elytron_store.engines import parse_url
 
 DEFAULT_SPACE = "default"
-_SEARCH = ("elytron_index.space_index", "elytron.ops.knowledge.recall")
+_SEARCH = ("elytron_index.space_index", "elytron.ops.recall")
 """Modules that load what a search needs."""
 
 
@@ -235,7 +233,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     ...     kept.add("The tide table hangs in the kitchen.", speaker="Noor").changed
     True
     """
-    validation.require(store, keys=keys, index_bytes=index_bytes)
+    arguments.require(store, keys=keys, index_bytes=index_bytes)
     given = Models(None, _embedder(embedder), _embedder(former_embedder), reranker)
     options = _Options(
         scope=scope or arguments.scope_of(None, user_id=space),
@@ -243,13 +241,13 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         clock=clock or SystemClock(),
         ids=ids,
         index_bytes=index_bytes,
-        durability=validation.word(Durability, durability, field="durability"),
-        when_missing=validation.word(WhenMissing, when_missing, field="when_missing"),
+        durability=arguments.word(Durability, durability, field="durability"),
+        when_missing=arguments.word(WhenMissing, when_missing, field="when_missing"),
         models=_models(language_model, given, fact_languages, statements),
-        agent_skill_dirs=validation.paths(agent_skill_dirs),
+        agent_skill_dirs=arguments.paths(agent_skill_dirs),
         agent_tool_registries=agent_tool_registries,
         profile=profile,
-        capability_policy=validation.word(CapabilityPolicy, capability_policy, field="capability_policy"),
+        capability_policy=arguments.word(CapabilityPolicy, capability_policy, field="capability_policy"),
         budget=budget or Budget(),
         work=work,
         api_key=api_key,
@@ -270,7 +268,7 @@ def _models(
     if fact_languages:
         from elytron.models.fact_languages import fact_readers
 
-        models = replace(models, fact_readers=fact_readers(validation.paths(fact_languages)))
+        models = replace(models, fact_readers=fact_readers(arguments.paths(fact_languages)))
     if not isinstance(language, str):
         return replace(models, language=language)
     from elytron_models import TextModel, open_model

@@ -12,16 +12,14 @@ from pydantic import JsonValue, ValidationError
 from elytron.api import MemoryFace
 from elytron.context import OperationContext
 from elytron.documents.stored_values import documents_at, value_at
-from elytron.intake.scrubber import scrub_request
-from elytron.memories.records import record_ref, records_below
-from elytron.profile_limits import require_chars
+from elytron.intake import require_chars, scrub_request
 from elytron.runtime import MemoryRuntime
-from elytron.writes.knowledge.records import put_records
-from elytron_core.contracts.knowledge.records import RecordPutRequest
+from elytron.writes.records import put_records, record_ref, records_below
+from elytron_core.contracts.records import RecordPutRequest
 from elytron_core.errors import InvalidInput, Unsupported
 from elytron_core.model import invalid
-from elytron_core.planes.knowledge.long_term import Privacy
-from elytron_core.planes.knowledge.records import RUNTIME_RECORDS, Record, is_reserved
+from elytron_core.planes.facts import Privacy
+from elytron_core.planes.records import RUNTIME_RECORDS, Record, is_reserved
 from elytron_core.ports.store import Erasure
 from elytron_core.scope import Scope
 

@@ -4,7 +4,8 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import ExitStack
 from functools import cache, wraps
 from importlib import import_module
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, NoReturn, ParamSpec
 from elytron.api import MemoryFace
 from elytron.api.base import NOT_CARRIED, Call, ReportT, RequestT, no_call
 from elytron.runtime import MemoryRuntime
-from elytron_core.contracts.admin.inspection import MemoryCloseRequest, MemoryLifecycleReport, RuntimePhase
+from elytron_core.contracts.inspection import MemoryCloseRequest, MemoryLifecycleReport, RuntimePhase
 from elytron_core.errors import StoreClosed, Unsupported
 from elytron_core.model import Value
 from elytron_core.scope import Scope
@@ -242,3 +243,62 @@ class BlockingMemory(Generic[FaceT]):
 
 class SyncMemoryRuntime(BlockingMemory[MemoryRuntime]):
     """A MemoryRuntime whose calls wait for their answer."""
+
+
+HandleFaceT = TypeVar("HandleFaceT", bound=MemoryFace)
+BlockingT = TypeVar("BlockingT", bound=BlockingMemory[Any])
+
+
+class Entering(ABC, Generic[HandleFaceT, BlockingT]):
+    """A memory about to be opened; nothing is opened before. Leaving the block closes it."""
+
+    def __init__(self) -> None:
+        self._async: HandleFaceT | None = None
+        self._sync: BlockingT | None = None
+
+    @abstractmethod
+    def _open(self) -> Coroutine[Any, Any, HandleFaceT]:
+        """Open the memory."""
+
+    @abstractmethod
+    def sync(self) -> BlockingT:
+        """Open the memory behind blocking calls; the caller closes it."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"{name!r} is of an open memory: `with ... as memory` or .sync() opens this one, or `async with` or await",
+            name=name,
+            obj=self,
+        )
+
+    def __await__(self) -> Generator[Any, None, HandleFaceT]:
+        _require_asyncio()
+        return self._open().__await__()
+
+    async def __aenter__(self) -> HandleFaceT:
+        self._async = await self
+        return self._async
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._async is not None
+        await self._async.close()
+
+    def __enter__(self) -> BlockingT:
+        self._sync = self.sync()
+        return self._sync
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._sync is not None
+        self._sync.close()
+
+
+def _require_asyncio() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        way_out = "`with elytron.open(...)` gives blocking calls, which work anywhere"
+        raise Unsupported(f"a memory is awaited in an asyncio event loop, and none runs here: {way_out}") from None

@@ -1,14 +1,18 @@
 """Base of the engines: each call is checked here, then done by the engine; and a blob's bytes in pieces of one size."""
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import NamedTuple, TypeVar
 
 from elytron_core import limits
-from elytron_core.errors import LimitExceeded, StoreClosed
+from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, StoreClosed
 from elytron_core.ids import SpaceId
-from elytron_core.planes.knowledge.profiles import StoreCapabilities
+from elytron_core.lazy import Uncollected, settle
 from elytron_core.ports.store import (
+    COMPACTION_REF,
+    Action,
     Batch,
     CheckReport,
     Committed,
@@ -18,10 +22,131 @@ from elytron_core.ports.store import (
     JournalEntry,
     Ref,
     Run,
+    require_ref,
+    require_space,
     validate,
 )
-from elytron_store import document_checks
-from elytron_store.journal import stand_ins
+from elytron_core.profiles import StoreCapabilities
+from elytron_core.strict_json import checksum
+
+P = TypeVar("P")
+T = TypeVar("T")
+
+ERASURE_REF = Ref("erasure", "0")
+"""Subject of an erasure's journal entry: it says that something was removed, not what."""
+
+
+async def off_loop(work: Callable[[Batch], T], batch: Batch, /) -> T:
+    """Return `work(batch)`: at once, without waiting, but of an import, which may be large, in another thread."""
+    return await asyncio.to_thread(uncollected, work, batch) if batch.is_import else work(batch)
+
+
+def uncollected(work: Callable[[P], T], part: P, /) -> T:
+    """Return `work(part)` of an import: a search for garbage in all that it makes would hold up the event loop."""
+    with Uncollected():
+        made = work(part)
+    settle()
+    return made
+
+
+def document_checksum(ref: Ref, revision: int, body: bytes, /) -> bytes:
+    """Return eight bytes that change when the body is altered or is at another place or revision."""
+    return checksum(ref.collection.encode(), ref.key.encode(), revision.to_bytes(8, "big"), body)
+
+
+def require_limit(limit: int, /, *, most: int) -> None:
+    """Raise InvalidInput below 1 and LimitExceeded above `most`."""
+    if limit < 1:
+        raise InvalidInput(field="limit", problem="is below 1")
+    if limit > most:
+        raise LimitExceeded(what="limit", limit=most, found=limit)
+
+
+def require_get(space: SpaceId, refs: Sequence[Ref], /) -> None:
+    """Raise InvalidInput for an unusable space or ref, LimitExceeded for more refs than one read takes."""
+    require_space(space)
+    if len(refs) > limits.SCAN_MAX:
+        raise LimitExceeded(what="documents in one read", limit=limits.SCAN_MAX, found=len(refs))
+    for ref in refs:
+        require_ref(ref)
+
+
+def require_scan(space: SpaceId, collection: str, /, *, limit: int) -> None:
+    """Raise InvalidInput for an unusable space or collection; for the limit see `require_limit`."""
+    require_space(space)
+    require_ref(Ref(collection, "0"))
+    require_limit(limit, most=limits.SCAN_MAX)
+
+
+def require_journal(space: SpaceId, /, *, after: int, limit: int) -> None:
+    """Raise InvalidInput for an unusable space or a sequence below 0; for the limit see `require_limit`."""
+    require_space(space)
+    if after < 0:
+        raise InvalidInput(field="after", problem="is below 0")
+    require_limit(limit, most=limits.JOURNAL_MAX)
+
+
+def require_blob(space: SpaceId, key: str, /) -> None:
+    """Raise InvalidInput unless `space` is usable and `key` is written like a document's key."""
+    require_space(space)
+    require_ref(Ref("blob", key))
+
+
+def require_erasure(erasure: Erasure, /) -> None:
+    """Raise InvalidInput for an unusable space, ref or blob key."""
+    require_space(erasure.space)
+    for ref in erasure.refs:
+        require_ref(ref)
+    for key in erasure.blobs:
+        require_blob(erasure.space, key)
+
+
+def require_runs(space: SpaceId, runs: Sequence[Run], /) -> None:
+    """Raise InvalidInput unless `runs` are in order and of two sequences or more each, LimitExceeded for too many."""
+    require_space(space)
+    if len(runs) > limits.COMPACTION_RUNS:
+        raise LimitExceeded(what="runs in a compaction", limit=limits.COMPACTION_RUNS, found=len(runs))
+    end = 0
+    for run in runs:
+        if not end < run.first < run.last:
+            raise InvalidInput(field="runs", problem="are not in order, or one is of a single entry")
+        end = run.last
+
+
+def stand_in(run: Run, entries: Sequence[JournalEntry], /) -> JournalEntry:
+    """Return the entry in place of `entries`, those of `run`. Raises Conflict unless it may cover them."""
+    is_whole = bool(entries) and (entries[0].first, entries[-1].sequence) == (run.first, run.last)
+    if not is_whole or any(entry.digest and entry.covers == 1 for entry in entries):
+        raise conflict(run)
+    made = JournalEntry(
+        run.last, entries[-1].at, Action.ERASE, COMPACTION_REF, run.digest, covers=run.last - run.first + 1
+    )
+    if len(entries) == 1 and entries[0] != made:
+        raise conflict(run)
+    return made
+
+
+def compacted(entries: Iterable[JournalEntry], runs: Sequence[Run], /) -> Iterator[JournalEntry]:
+    """Yield a whole journal with one entry in place of each of `runs`. Raises Conflict if it has no such run."""
+    left = iter(runs)
+    run = next(left, None)
+    held: list[JournalEntry] = []
+    for entry in entries:
+        if run is None or entry.sequence < run.first:
+            yield entry
+            continue
+        held.append(entry)
+        if entry.sequence >= run.last:
+            yield stand_in(run, held)
+            held.clear()
+            run = next(left, None)
+    if run is not None:
+        raise conflict(run)
+
+
+def conflict(run: Run, /) -> Conflict:
+    """Return the refusal of a run that the journal has not."""
+    return Conflict(what=f"the run of journal entries {run.first} to {run.last}", expected=1, found=0)
 
 
 class Page(NamedTuple):
@@ -46,13 +171,13 @@ class Engine(ABC):
         self._closed = False
 
     async def commit(self, batch: Batch, /) -> Committed:
-        await document_checks.off_loop(validate, batch)
+        await off_loop(validate, batch)
         self._require_open()
         return await self._commit(batch)
 
     async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
         self._require_open()
-        document_checks.require_get(space, refs)
+        require_get(space, refs)
         return await self._get(space, refs)
 
     async def scan(
@@ -67,22 +192,22 @@ class Engine(ABC):
         descending: bool = False,
     ) -> Sequence[Document]:
         self._require_open()
-        document_checks.require_scan(space, collection, limit=limit)
+        require_scan(space, collection, limit=limit)
         return await self._scan(space, Page(collection, prefix, after, limit, descending))
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         self._require_open()
-        document_checks.require_journal(space, after=after, limit=limit)
+        require_journal(space, after=after, limit=limit)
         return await self._journal(space, after, limit)
 
     async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
         self._require_open()
-        stand_ins.require_runs(space, runs)
+        require_runs(space, runs)
         return await self._compact(space, runs)
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
         self._require_open()
-        document_checks.require_limit(limit, most=limits.SCAN_MAX)
+        require_limit(limit, most=limits.SCAN_MAX)
         return await self._spaces(after, limit)
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
@@ -94,7 +219,7 @@ class Engine(ABC):
 
     async def erase(self, erasure: Erasure, /) -> Erased:
         self._require_open()
-        document_checks.require_erasure(erasure)
+        require_erasure(erasure)
         return await self._erase(erasure)
 
     async def check(self) -> CheckReport:
@@ -111,7 +236,7 @@ class Engine(ABC):
 
     def _require_blob(self, space: SpaceId, key: str) -> None:
         self._require_open()
-        document_checks.require_blob(space, key)
+        require_blob(space, key)
 
     @abstractmethod
     async def _commit(self, batch: Batch) -> Committed: ...
@@ -161,3 +286,14 @@ async def pieces(chunks: AsyncIterable[bytes], /, *, size: int = limits.BLOB_CHU
             del piece[:size]
     if piece:
         yield bytes(piece)
+
+
+class Durability(StrEnum):
+    """State of a write when its call returns.
+
+    FULL: it is on the device and survives a power cut. NORMAL: it survives the end of the process, but a power cut
+    may take the last acknowledged writes with it; what remains is whole and in order.
+    """
+
+    FULL = "full"
+    NORMAL = "normal"

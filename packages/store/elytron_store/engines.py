@@ -16,10 +16,9 @@ from elytron_core.clock import Clock
 from elytron_core.errors import SealBroken, StoreCorrupt, StoreForeign, StoreMissing, StoreUrlInvalid
 from elytron_core.errors.foreign_names import scheme_instead
 from elytron_core.ids import Ids, RandomIds
-from elytron_core.ports.keys import KeyProvider
-from elytron_core.ports.store import Store
-from elytron_store import path_probe
-from elytron_store.durability import Durability
+from elytron_core.ports.store import KeyProvider, Store
+from elytron_store import manifest
+from elytron_store.engine import Durability
 
 # One letter is a Windows drive, not a scheme.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
@@ -57,7 +56,7 @@ class StoreAddress:
         return f"{self.engine}:{quote(os.fspath(path.absolute()), safe='')}"
 
 
-def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = path_probe.is_folder) -> StoreAddress:
+def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = manifest.is_folder) -> StoreAddress:
     """Return what `url` names; nothing is opened, and a path alone is looked at to see whether it is a folder.
 
     `memory:`; `file:///folder`, `file:folder`; `sqlite:///path.db`, `sqlite:path.db`; `embedded:` in memory or
@@ -207,8 +206,7 @@ async def _find(
             return _Found(database, partial(database.note_opening, wanted.at))
         case "mcp", _ if address.url is not None and address.project is not None:
             from elytron_store.mcp.store import McpStore
-            from elytron_store.mcp.tool_session import http_session
-            from elytron_store.mcp.tools import ToolFiles
+            from elytron_store.mcp.tools import ToolFiles, http_session
 
             files = ToolFiles(http_session(address.url, api_key=api_key), project=address.project)
             is_made = when_missing is WhenMissing.MAKE
@@ -276,9 +274,9 @@ async def _unnoted() -> None:
 def _is_nothing(path: Path) -> bool:
     """Return whether opening would make a store at `path`; an unreadable path is left to the engine."""
     try:
-        if path_probe.is_folder(path):
+        if manifest.is_folder(path):
             return not any(path.iterdir())
-        return not path_probe.is_there(path) or (path.is_file() and path.stat().st_size == 0)
+        return not manifest.is_there(path) or (path.is_file() and path.stat().st_size == 0)
     except OSError:
         return False
 

@@ -9,7 +9,7 @@ from functools import partial
 from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, Unsupported
 from elytron_core.ports.store import Batch, Committed
 from elytron_store import limits as store_limits
-from elytron_store.document_checks import uncollected
+from elytron_store.engine import uncollected
 
 Outcome = Committed | ElytronError
 """Outcome of a batch for its caller."""

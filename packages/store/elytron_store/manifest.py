@@ -1,12 +1,14 @@
 """The manifest of a store; everything must match at open, or the open refuses with the way out."""
 
+from pathlib import Path
+from stat import S_ISDIR
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from elytron_core.canonical import canonical_bytes
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreForeign, StoreNewer
+from elytron_core.strict_json import canonical_bytes
 
 SCHEMA_VERSION = 1
 DEFAULT_PROFILE = "server-linux-dev-full"
@@ -65,3 +67,21 @@ def require_match(found: Manifest, /, *, engine: str, profile: str | None, seale
     if found.profile != wanted:
         told = f"this store was made for profile {found.profile!r}: open it with that, not {wanted!r}"
         raise StoreForeign(told, profile=found.profile)
+
+
+def is_there(path: Path, /) -> bool:
+    """Return whether anything is at `path`. Raises OSError if that cannot be read, ValueError for a NUL in it."""
+    return bool(_mode(path))
+
+
+def is_folder(path: Path, /) -> bool:
+    """Return whether a folder is at `path`. Raises OSError if that cannot be read, ValueError for a NUL in it."""
+    return S_ISDIR(_mode(path))
+
+
+def _mode(path: Path) -> int:
+    """Return the mode of the entry at `path`, 0 if there is none."""
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0

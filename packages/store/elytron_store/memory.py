@@ -7,7 +7,6 @@ from dataclasses import replace
 from elytron_core import limits
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
-from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabilities
 from elytron_core.ports.store import (
     Action,
     Batch,
@@ -21,9 +20,9 @@ from elytron_core.ports.store import (
     Run,
     numbered,
 )
-from elytron_store import document_checks
+from elytron_core.profiles import ErasurePromise, StoreCapabilities
+from elytron_store import engine
 from elytron_store.engine import Engine, Page, pieces
-from elytron_store.journal import stand_ins
 from elytron_store.ledger import Answered, Held, Ledger, Stage
 
 
@@ -63,7 +62,7 @@ class _Space:
         for place in named:
             self.journal[place] = replace(self.journal[place], digest="")
         self.ledger.last += 1
-        self.journal.append(JournalEntry(self.ledger.last, erasure.at, Action.ERASE, document_checks.ERASURE_REF, ""))
+        self.journal.append(JournalEntry(self.ledger.last, erasure.at, Action.ERASE, engine.ERASURE_REF, ""))
         return Erased(documents=documents, blobs=blobs, entries_scrubbed=len(named), sequence=self.ledger.last)
 
     def behind(self, sequence: int, limit: int, /) -> list[JournalEntry]:
@@ -103,7 +102,7 @@ class MemoryStore(Engine):
 
     async def _compact(self, space: SpaceId, runs: Sequence[Run]) -> int:
         known = self._held.get(space) or _Space()
-        kept = list(stand_ins.compacted(known.journal, runs))
+        kept = list(engine.compacted(known.journal, runs))
         gone = len(known.journal) - len(kept)
         known.journal = kept
         return gone

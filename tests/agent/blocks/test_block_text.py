@@ -1,7 +1,6 @@
 """Blocks as a system prompt shows them: fenced, whatever they hold."""
 
-from elytron_agent.blocks.block import Block
-from elytron_agent.blocks.block_text import text_of
+from elytron_agent.blocks.shelf import Block, text_of
 from elytron_core.clock import Instant
 
 AT = Instant(1_780_000_000_000)

@@ -20,9 +20,9 @@ from elytron_agent import (
     Tool,
     ToolAnswer,
 )
-from elytron_agent.learning_rules import refusal_of
-from elytron_core.contracts.knowledge.records import RecordHistoryRequest
-from elytron_core.policy.admission.learning_rules import FORGOTTEN_BEFORE, PAUSED, SUPPRESSED
+from elytron_agent.text_checks import learning_refusal
+from elytron_core.contracts.records import RecordHistoryRequest
+from elytron_core.policy.admission.facts import FORGOTTEN_BEFORE, PAUSED, SUPPRESSED
 
 pytestmark = pytest.mark.anyio
 
@@ -152,5 +152,5 @@ async def test_no_stored_fact_keeps_a_text_from_being_judged(memory: MemoryFace)
     await memory.set_learning(LearningAction.SUPPRESS, "tea")
     # More sentences than one write takes are judged too.
     long = "\n".join(f"Line {number}." for number in range(600))
-    assert await refusal_of(memory, "", long) is None
-    assert SUPPRESSED in (await refusal_of(memory, "", f"{long}\nTea.") or "")
+    assert await learning_refusal(memory, "", long) is None
+    assert SUPPRESSED in (await learning_refusal(memory, "", f"{long}\nTea.") or "")

@@ -8,7 +8,7 @@ from tests.agent.places import EVERYWHERE
 import elytron
 from elytron.api import MemoryFace
 from elytron_agent import BlockDraft, BlockShelf, limits
-from elytron_agent.blocks.block import DEFAULTS, append, insert, replace
+from elytron_agent.blocks.shelf import DEFAULTS, append, insert, replace
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PermissionRefused, PreconditionFailed
 
 pytestmark = pytest.mark.anyio

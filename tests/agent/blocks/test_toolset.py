@@ -8,9 +8,10 @@ from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import Archive, BlockDraft, BlockShelf, BlockTools, CallKey, Naming, Tool, ToolAnswer
-from elytron_core.contracts.conversation.write import MemoryWriteRequest
-from elytron_core.contracts.planes import SummaryDraft, SummaryWrite
-from elytron_core.planes.conversation.transcript import Message, Role
+from elytron_core.contracts.continuity import SummaryDraft, SummaryWrite
+from elytron_core.contracts.transcript import MemoryWriteRequest
+from elytron_core.evidence import Role
+from elytron_core.planes.transcript import Message
 from elytron_core.policy.admission.own_output import strip_own_output
 
 pytestmark = pytest.mark.anyio

@@ -4,11 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_agent.context import limits
-from elytron_agent.context.compaction import TurnSize, plan
-from elytron_agent.context.request import NO_RESULT, calls_of, turn_messages
-from elytron_agent.context.summary import SummaryDraft, extract, problem_of
-from elytron_agent.context.window import Summary, ThreadHead, WindowTurn, compacted, uncompacted
+from elytron_agent import limits
+from elytron_agent.context.compaction import SummaryDraft, TurnSize, extract, plan, problem_of
+from elytron_agent.context.request import (
+    NO_RESULT,
+    Summary,
+    ThreadHead,
+    WindowTurn,
+    calls_of,
+    compacted,
+    turn_messages,
+    uncompacted,
+)
 from elytron_core.clock import Instant
 from elytron_core.ports.chat import InputMessage, Message, Reply, TextPart, ToolCall, ToolResult
 

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_agent.context.guard import clipped, fenced, fenced_outside, guarded
-from elytron_agent.context.local_time import local, zone_of
+from elytron_agent.context.compaction import bytes_of, factor_of, tokens_of
 from elytron_agent.context.reference import Recalled, ShownBlock, Stable, TailParts, changed, tail
-from elytron_agent.context.tokens import bytes_of, factor_of, tokens_of
+from elytron_agent.context.request import clipped, fenced, fenced_outside, guarded, local, zone_of
 from elytron_core.clock import instant
 from elytron_core.errors import InvalidInput
 from elytron_core.ports.chat import (

@@ -9,11 +9,11 @@ from tests.agent.places import EVERYWHERE
 from elytron.api import MemoryFace
 from elytron_agent import AfterTurn, HookState, TurnHooks
 from elytron_agent.hooks.items import Json, chat_of, items_of, responses_of
-from elytron_core.contracts.conversation.transcript import (
+from elytron_core.contracts.recall import Plane, RecallFilters
+from elytron_core.contracts.transcript import (
     MemoryTranscriptLifecycleRequest,
     TranscriptLifecycleTransition,
 )
-from elytron_core.contracts.knowledge.recall import Plane, RecallFilters
 
 pytestmark = pytest.mark.anyio
 

@@ -11,12 +11,11 @@ from tests.agent.places import EVERYWHERE
 from elytron.api import MemoryFace
 from elytron_agent import HookSettings, TurnHooks
 from elytron_agent.hooks.contract import FactSource
-from elytron_agent.hooks.facts.extraction import TurnFact, marked_facts
-from elytron_agent.hooks.facts.recollection import points_of
+from elytron_agent.hooks.facts import TurnFact, marked_facts, points_of
 from elytron_agent.hooks.items import items_of
 from elytron_core.clock import DAY_MS, FrozenClock
-from elytron_core.contracts.knowledge.facts import FactEntry, FactListRequest
-from elytron_core.planes.knowledge.long_term import State, Tier
+from elytron_core.contracts.facts import FactEntry, FactListRequest
+from elytron_core.planes.facts import State, Tier
 from elytron_core.ports.chat import FailureReason, ModelEvent
 
 pytestmark = pytest.mark.anyio

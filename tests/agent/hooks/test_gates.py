@@ -14,7 +14,7 @@ from tests.agent.places import AT, EVERYWHERE
 
 import elytron
 from elytron.api import MemoryFace
-from elytron_adapter.identity.principals import Development
+from elytron_adapter.identity.access_keys import Development
 from elytron_agent import HookMetrics, HookSettings, HookState, TurnCode, TurnHooks, TurnInvalid
 from elytron_agent.hooks.session import SessionHash, session_of, space_of
 from elytron_core.clock import FrozenClock, Instant

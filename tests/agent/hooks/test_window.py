@@ -11,7 +11,7 @@ from elytron_agent import HookSettings, TurnHooks
 from elytron_agent.hooks.items import Json, items_of
 from elytron_agent.hooks.window import Group, extract, plan
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.conversation.continuity import ContinuityRequest
+from elytron_core.contracts.continuity import ContinuityRequest
 
 pytestmark = pytest.mark.anyio
 

@@ -23,7 +23,7 @@ from elytron_agent import (
     ToolAnswered,
 )
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.conversation.transcript import MemoryTranscriptReplayRequest
+from elytron_core.contracts.transcript import MemoryTranscriptReplayRequest
 from elytron_core.ports.chat import ModelEvent, ModelRequest, Reply
 from elytron_core.ports.store import Batch, Committed
 from elytron_core.scope import Scope

@@ -25,7 +25,7 @@ from elytron_agent import (
     Tool,
     WebResult,
 )
-from elytron_agent.loop.tools.subagents import Creator
+from elytron_agent.loop.tools.run_tools import Creator
 from elytron_agent.loop.tools.web_search import Freshness
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ports.chat import FailureReason, ImagePart, InputMessage, Role

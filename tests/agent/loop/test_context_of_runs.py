@@ -17,12 +17,12 @@ from elytron_agent import (
     RuntimeStrategy,
     StopReason,
 )
-from elytron_agent.blocks.conversation_search import search_conversations
-from elytron_agent.runs.turn_recall import TurnRecall
+from elytron_agent.blocks.archive import search_conversations
+from elytron_agent.runs.parts import TurnRecall
 from elytron_core.clock import FrozenClock, instant
-from elytron_core.contracts.conversation.write import MemoryWriteRequest
-from elytron_core.contracts.knowledge.recall import Plane
-from elytron_core.contracts.planes import SummaryDraft, SummaryWrite
+from elytron_core.contracts.continuity import SummaryDraft, SummaryWrite
+from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.errors import InvalidInput, ModelUnavailable, NotFound
 from elytron_core.ports.chat import FailureReason, ModelRequest, Role, ToolResult
 

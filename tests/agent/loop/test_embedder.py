@@ -9,7 +9,7 @@ from tests.sdk.encoders import WordEmbedder
 import elytron
 from elytron_agent import Agent, AgentSettings, StopReason
 from elytron_core.clock import FrozenClock, instant
-from elytron_core.contracts.knowledge.recall import Plane, RecallFilters
+from elytron_core.contracts.recall import Plane, RecallFilters
 
 pytestmark = pytest.mark.anyio
 PLACES = pytest.mark.parametrize("store", ["memory:", "m.db"])

@@ -7,13 +7,13 @@ from tests.transports.live import Live
 import elytron
 from elytron.runtime_records import records_of
 from elytron_agent import Agent, AgentSettings, CallKey, Tool
-from elytron_agent.context.window import ThreadHead
+from elytron_agent.context.request import ThreadHead
 from elytron_agent.runs.journal import AGENTS, RunInput, StepReply
 from elytron_agent.runs.thread import Thread
 from elytron_core.clock import Instant
 from elytron_core.errors import PermissionRefused
 from elytron_core.model import Value
-from elytron_core.planes.knowledge.records import copies_of_turn
+from elytron_core.planes.records import copies_of_turn
 from elytron_core.ports.chat import ToolCall
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,7 @@ from tests.agent.places import Ended, KeptStore
 
 import elytron
 from elytron.api import MemoryFace
-from elytron_agent import Agent, AgentSettings, CallKey, RunEnded, RunStarted, StopReason, ThreadAwaited, Tool
-from elytron_agent.runs import limits
+from elytron_agent import Agent, AgentSettings, CallKey, RunEnded, RunStarted, StopReason, ThreadAwaited, Tool, limits
 from elytron_core.clock import Clock, FrozenClock, Instant, SystemClock
 from elytron_core.errors import Conflict, IdempotencyConflict, Overloaded, ThreadBusy
 from elytron_core.ids import SpaceId

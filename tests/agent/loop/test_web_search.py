@@ -7,8 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from tests.models.fake_server import Sent, serving
 
-from elytron_agent import SearxngSearch, WebResult, open_web_search
-from elytron_agent.runs import limits
+from elytron_agent import SearxngSearch, WebResult, limits, open_web_search
 from elytron_core.errors import ElytronError, InvalidInput
 
 pytestmark = pytest.mark.anyio

@@ -23,7 +23,7 @@ from elytron_agent import (
 )
 from elytron_agent.strategies.gateway import RULE
 from elytron_agent.strategies.strategy import said
-from elytron_core.contracts.conversation.transcript import MemoryTranscriptReplayRequest, TranscriptReplayView
+from elytron_core.contracts.transcript import MemoryTranscriptReplayRequest, TranscriptReplayView
 from elytron_core.errors import InvalidInput
 from elytron_gateway.client import MemoryGatewayClient
 from elytron_gateway.service import Gateway

@@ -2,8 +2,7 @@
 
 import pytest
 
-from elytron_core.text.analyser import Analyser
-from elytron_core.text.irregular_forms import BASES
+from elytron_core.text.analyser import BASES, Analyser
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from elytron_core.text.pattern_table import table
+from elytron_core.text.phrases import table
 
 
 @pytest.mark.parametrize("name", ["questions", "changes", "intents"])

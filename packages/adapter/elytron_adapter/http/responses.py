@@ -1,14 +1,58 @@
 """From the adapter's responses to HTTP's."""
 
+from collections.abc import Awaitable, Callable
 from typing import assert_never
 
+from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import request_response
 from starlette.types import Message, Receive, Scope, Send
 
-from elytron_adapter import codec
+from elytron_adapter import envelope
 from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected
 from elytron_adapter.envelope import Response as Answer
-from elytron_adapter.http.problems import MEDIA_TYPE, RETRY_AFTER_S, problem
+from elytron_adapter.failures import failure
+from elytron_adapter.identity.access_keys import Principal
+from elytron_adapter.surface import Access, Surface, Told
+from elytron_core.model import Value
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_S = 1
+
+
+class Problem(Value):
+    """Why a request was not answered. `code` is stable; `retryable` says whether trying again can help."""
+
+    type: str
+    title: str
+    status: int = Field(ge=400, le=599)
+    detail: str
+    instance: str
+    code: str
+    seed_key: str
+    """The same in the few words of the protocol's first hosts."""
+    request_id: str
+    retryable: bool
+    details: dict[str, str | int] = {}
+
+
+def problem(rejected: Rejected, /) -> Problem:
+    """Return the problem document of `rejected`."""
+    row = failure(rejected.error_key)
+    return Problem(
+        type=f"urn:elytron:error:{rejected.error_key}",
+        title=row.title,
+        status=row.status,
+        detail=rejected.reason,
+        instance=f"urn:elytron:request:{rejected.request_id}",
+        code=rejected.error_key,
+        seed_key=rejected.seed_key,
+        request_id=rejected.request_id,
+        retryable=rejected.retryable,
+        details=rejected.details,
+    )
+
 
 REPLAYED = "Idempotent-Replayed"
 ERROR_KEY = "Elytron-Error"
@@ -24,11 +68,11 @@ def rendered(answer: Answer, /) -> Response:
     match answer:
         case Accepted():
             told = {"ETag": f'"{answer.version}"'} if answer.version is not None else None
-            return Response(codec.encode(answer.report), media_type="application/json", headers=told)
+            return Response(envelope.encode(answer.report), media_type="application/json", headers=told)
         case Duplicated():
-            return Response(codec.encode(answer.report), media_type="application/json", headers={REPLAYED: "true"})
+            return Response(envelope.encode(answer.report), media_type="application/json", headers={REPLAYED: "true"})
         case Queued():
-            return Response(codec.encode(answer.report), status_code=202, media_type="application/json")
+            return Response(envelope.encode(answer.report), status_code=202, media_type="application/json")
         case Rejected():
             return refused(answer)
         case _:
@@ -40,7 +84,7 @@ async def give(answer: Answer, scope: Scope, receive: Receive, send: Send) -> No
     if not isinstance(answer, Accepted):
         await rendered(answer)(scope, receive, send)
         return
-    body = codec.encode(answer.report)
+    body = envelope.encode(answer.report)
     headers = [(b"content-length", str(len(body)).encode()), _JSON]
     if answer.version is not None:
         headers.append((b"etag", f'"{answer.version}"'.encode()))
@@ -56,7 +100,7 @@ def refused(rejected: Rejected, /, *, headers: dict[str, str] | None = None) -> 
         told["Retry-After"] = str(document.details.get("retry_after_s", RETRY_AFTER_S))
     if document.status == 401:
         told["WWW-Authenticate"] = 'Bearer realm="elytron"'
-    return Response(codec.encode(document), status_code=document.status, media_type=MEDIA_TYPE, headers=told)
+    return Response(envelope.encode(document), status_code=document.status, media_type=MEDIA_TYPE, headers=told)
 
 
 async def turn_away(rejected: Rejected, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,3 +118,30 @@ async def turn_away(rejected: Rejected, scope: Scope, receive: Receive, send: Se
         await send({**message, "type": f"websocket.{message['type']}"})
 
     await answer({**scope, "type": "http"}, receive, as_handshake)
+
+
+def shown(
+    path: str,
+    handler: Callable[[Request], Awaitable[Response]],
+    /,
+    *,
+    access: Access,
+    methods: tuple[str, ...],
+    told: Told | None = None,
+) -> Surface:
+    """Return the surface at `path` that answers as the Starlette `handler` does."""
+    return Surface(path, request_response(handler), access, methods, told=told)
+
+
+def principal_of(scope: Scope, /) -> Principal:
+    """Return who was let in."""
+    principal = scope["state"]["principal"]
+    assert isinstance(principal, Principal)
+    return principal
+
+
+def request_id_of(scope: Scope, /) -> str:
+    """Return the id that the answer bears, and the log."""
+    request_id = scope["state"]["request_id"]
+    assert isinstance(request_id, str)
+    return request_id

@@ -12,22 +12,21 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from elytron.erasure.copies import every_copy
-from elytron_adapter.entry import Entrance
+from elytron.erasure.removal import every_copy
+from elytron_adapter.dispatch import Entrance
 from elytron_adapter.failures import rejection
-from elytron_adapter.http.bodies import body, pieces, require_json
-from elytron_adapter.http.handlers import principal_of, request_id_of, shown
-from elytron_adapter.http.problems import problem
-from elytron_adapter.identity.principals import OPERATORS, Principal, PrincipalKind
+from elytron_adapter.http.requests import body, pieces, require_json
+from elytron_adapter.http.responses import principal_of, problem, request_id_of, shown
+from elytron_adapter.identity.access_keys import OPERATORS, Principal
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidJson, PermissionRefused
 from elytron_core.ids import SpaceId, is_reserved
-from elytron_core.planes.knowledge.records import RUNTIME_RECORDS
+from elytron_core.planes.records import RUNTIME_RECORDS
+from elytron_core.planes.space import PrincipalKind
 from elytron_core.ports.store import Ref, Store
 from elytron_store.gateway import wire
-from elytron_store.gateway.answers import ANSWERS, HEALTH_ANSWERS, Handler, Wall
-from elytron_store.gateway.wire import Route, Wire
+from elytron_store.gateway.wire import ANSWERS, HEALTH_ANSWERS, Handler, Route, Wall, Wire
 from elytron_store.sealed.records import KEYRING
 
 _GROUP = "shared store"

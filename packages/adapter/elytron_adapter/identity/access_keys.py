@@ -4,8 +4,9 @@ import contextlib
 import hmac
 import re
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Self
+from typing import Annotated, Protocol, Self
 
 from pydantic import Field, model_validator
 
@@ -13,19 +14,69 @@ from elytron.context import OperationContext
 from elytron.documents.cursor import CursorForm
 from elytron.state.conflict_retry import Race
 from elytron.state.space_records import opening_changes
-from elytron_adapter.identity.principals import Principal, PrincipalKind
-from elytron_core import canonical, limits
-from elytron_core.caches.lru import LruCache
+from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
-from elytron_core.contracts.scope_fields import Cursor, PageLimit
 from elytron_core.errors import Conflict, ElytronError, InvalidInput, NotFound, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SpaceId, is_reserved
+from elytron_core.lru_cache import LruCache
 from elytron_core.model import Request, Value
-from elytron_core.planes.admin.access import ACCESS_KEYS, AccessKey, KeyQuota
-from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports import store_pages
+from elytron_core.planes.space import ACCESS_KEYS, AccessKey, KeyQuota, PrincipalKind, SpaceRecord
+from elytron_core.ports import store
 from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
-from elytron_core.scope import Name, Space
+from elytron_core.scope import Cursor, Name, PageLimit, Space
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A caller. `id` names it in audits and keys its receipts; `space` is the only one that it may use, None: any.
+
+    `quota` bounds its calls beside what the server allows everyone.
+    """
+
+    id: str
+    kind: PrincipalKind
+    space: SpaceId | None = None
+    quota: KeyQuota | None = None
+
+
+OPERATORS = frozenset({PrincipalKind.OPERATOR, PrincipalKind.DEVELOPER})
+"""The kinds that may do what is an operator's."""
+
+
+class Authenticator(Protocol):
+    """Tells who holds a credential. Shells hand in what came over the wire and never look inside."""
+
+    async def authenticate(self, authorization: str | None, /) -> Principal:
+        """Return whose `Authorization` header value this is. Raises Unauthorized, one and the same for every reason."""
+        ...
+
+
+DEVELOPER = Principal(id="developer", kind=PrincipalKind.DEVELOPER)
+
+
+class Development:
+    """Takes every caller for the developer of this machine. For loopback alone, and only if asked for."""
+
+    async def authenticate(self, authorization: str | None, /) -> Principal:  # noqa: ARG002 - it is not read
+        """Return the developer."""
+        return DEVELOPER
+
+
+class AnyOf:
+    """Lets in a caller that one of several authenticators knows."""
+
+    def __init__(self, *authenticators: Authenticator) -> None:
+        self._authenticators = authenticators
+
+    async def authenticate(self, authorization: str | None, /) -> Principal:
+        """Return who the first that knows the credential says it is. Raises Unauthorized."""
+        for authenticator in self._authenticators:
+            try:
+                return await authenticator.authenticate(authorization)
+            except Unauthorized:
+                continue
+        raise Unauthorized
+
 
 KEY_ID = re.compile(r"[0-9a-f]{16}")
 _CURSOR = CursorForm(KEY_ID, "a page of keys")
@@ -234,7 +285,7 @@ class AccessKeys:
 
     async def refs_of(self, spaces: Collection[str], /) -> tuple[Ref, ...]:
         """Return where the keys of these spaces are stored, for an erasure that ends them."""
-        stored = store_pages.documents(self._context.store, SYSTEM_SPACE, ACCESS_KEYS)
+        stored = store.documents(self._context.store, SYSTEM_SPACE, ACCESS_KEYS)
         return tuple([one.ref async for one in stored if AccessKey.from_bytes(one.body).space in spaces])
 
     async def _look_up(self, key_id: str) -> AccessKey | None:
@@ -314,12 +365,12 @@ def _nobodys_key() -> bytes:
 
 def _digest(record: SpaceRecord, *parts: str) -> str:
     """Return the digest of a key's kind, id and secret, keyed by the system space's own secret."""
-    return canonical.tag(bytes.fromhex(record.secret), "access key", *parts, size=64)
+    return strict_json.tag(bytes.fromhex(record.secret), "access key", *parts, size=64)
 
 
 def _webhook_secret(record: SpaceRecord, key: AccessKey) -> str:
     """Return the secret that a key's holder signs webhooks with; derived, so that it is not stored."""
-    return canonical.tag(bytes.fromhex(record.secret), "webhook secret", key.id, str(key.rotations), size=64)
+    return strict_json.tag(bytes.fromhex(record.secret), "webhook secret", key.id, str(key.rotations), size=64)
 
 
 def _open(key: AccessKey) -> AccessKey:

@@ -5,16 +5,22 @@ The earlier form, of one agent alone, is read too. Credentials are blacked out w
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from operator import attrgetter
 from typing import Annotated, Any, Final, cast
 
 from pydantic import Field, ValidationError
 
+from elytron.runtime_records import RuntimeRecords
 from elytron_agent import limits
+from elytron_agent.runs.journal import AGENTS
+from elytron_core import limits as elytron_core_limits
 from elytron_core import strict_json
+from elytron_core.clock import Instant, instant
 from elytron_core.errors import InvalidInput, InvalidJson, LimitExceeded, PayloadTooLarge
+from elytron_core.evidence import Role
 from elytron_core.model import Value, invalid
-from elytron_core.policy.privacy.secrets import scrub
+from elytron_core.policy.privacy import scrub
 
 LISTS: Final = ("agents", "groups", "blocks", "files", "sources", "tools", "mcp_servers", "skills")
 """The lists of a document, in its order. Files of before skills have no list of them."""
@@ -187,3 +193,114 @@ def _list(part: Any) -> list[Any]:
 
 def _object(part: Any) -> Json:
     return cast("Json", part) if isinstance(part, dict) else {}
+
+
+_ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.TOOL, "function": Role.TOOL}
+_SAID_BY_TOOL: Final = "send_message"
+"""With this tool the agents of the first kind speak."""
+
+
+def role_of(message: Json, /) -> Role | None:
+    """Return in which role a message was given; None for what is no part of the talk, such as an instruction."""
+    return _ROLES.get(str(message.get("role")))
+
+
+def words_of(message: Json, /) -> str:
+    """Return the words of a message, without thoughts and calls; "" if it has none."""
+    text = _text(message.get("content"))
+    if role_of(message) is Role.USER:
+        return _unpacked(text, "user_message")
+    if not text.strip() and role_of(message) is Role.ASSISTANT:
+        return "\n".join(filter(None, map(_spoken, _part_list(message.get("tool_calls")))))
+    return text
+
+
+def moment_of(message: Json, /) -> Instant | None:
+    """Return when a message was said, None if it says no time."""
+    given = message.get("created_at")
+    if not isinstance(given, str):
+        return None
+    try:
+        return instant(given, field="created_at")
+    except InvalidInput:
+        return None
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = [cast("Json", part) for part in _part_list(content) if isinstance(part, dict)]
+    texts = [part.get("text") for part in parts if part.get("type") == "text"]
+    return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
+
+
+def _unpacked(text: str, kind: str) -> str:
+    """Return the message in a text that packs one with its time; "" for a packed event, which is no one's words."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        packed = json.loads(text)
+    except ValueError:
+        return text
+    if not isinstance(packed, dict) or not {"type", "time"} <= cast("Json", packed).keys():
+        return text
+    said = cast("Json", packed)
+    message = said.get("message")
+    return message if said.get("type") == kind and isinstance(message, str) else ""
+
+
+def _spoken(call: Any) -> str:
+    function = cast("Json", call).get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or cast("Json", function).get("name") != _SAID_BY_TOOL:
+        return ""
+    try:
+        given = json.loads(str(cast("Json", function).get("arguments")))
+    except ValueError:
+        return ""
+    said = cast("Json", given).get("message") if isinstance(given, dict) else None
+    return said if isinstance(said, str) else ""
+
+
+def _part_list(part: Any) -> list[Any]:
+    return cast("list[Any]", part) if isinstance(part, list) else []
+
+
+HEAD: Final = "head"
+"""The record of the order of the file's lists; it is stored last, so that a file without it was not imported."""
+BEGUN: Final = "begun"
+ISSUER: Final = "letta"
+MESSAGE: Final = "agent_file.message"
+"""Issuer and kind of the items in which a turn holds a message of a file, as pieces of its JSON."""
+SOURCE: Final = "agent file"
+"""The metadata of these turns name it as source, and the message's place in the file."""
+_LABEL: Final = "a part of an agent file"
+
+
+class Shell:
+    """The records of one imported file. None of them is shown to a model."""
+
+    def __init__(self, records: RuntimeRecords, name: str, /) -> None:
+        self._records = records
+        self._namespace = (AGENTS, name, "file")
+
+    async def put(self, key: str, value: Json, /) -> bool:
+        """Store a part; tell whether it has room."""
+        if len(strict_json.canonical_bytes(value)) > elytron_core_limits.RECORD_VALUE_BYTES:
+            return False
+        await self._records.put(self._namespace, key, value, text=_LABEL)
+        return True
+
+    async def get(self, key: str, /) -> Json | None:
+        """Return a part, None if it is not there."""
+        found = await self._records.get(self._namespace, key)
+        if found is None:
+            return None
+        assert isinstance(found.value, dict)
+        return found.value
+
+    async def parts(self) -> AsyncIterator[tuple[str, Json]]:
+        """Yield each part with its key, in the order of keys."""
+        found = [each async for each in self._records.below(self._namespace)]
+        for each in sorted(found, key=attrgetter("key")):
+            assert isinstance(each.value, dict)
+            yield each.key, each.value

@@ -5,22 +5,30 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, cast
 
 from elytron.api import MemoryFace
-from elytron_agent.agent_file.document import LISTS, AgentFile, Json, read_agent_file
-from elytron_agent.agent_file.shell import HEAD, ISSUER, MESSAGE, SOURCE, Shell
-from elytron_agent.blocks.block import Block
-from elytron_agent.blocks.shelf import BlockShelf
+from elytron_agent.agent_file.document import (
+    HEAD,
+    ISSUER,
+    LISTS,
+    MESSAGE,
+    SOURCE,
+    AgentFile,
+    Json,
+    Shell,
+    read_agent_file,
+)
+from elytron_agent.blocks.shelf import Block, BlockShelf
 from elytron_agent.runs.journal import journal_of
 from elytron_core import limits
 from elytron_core.clock import Instant, iso
-from elytron_core.contracts.conversation.transcript import (
+from elytron_core.contracts.transcript import (
     MemoryTranscriptReplayRequest,
     RedactedTranscriptMessage,
     RedactedTranscriptTurn,
     TranscriptReplayView,
 )
 from elytron_core.errors import InvalidInput, NotFound
-from elytron_core.planes.conversation.transcript import Lifecycle
-from elytron_core.planes.roles import Role
+from elytron_core.evidence import Role
+from elytron_core.planes.transcript import Lifecycle
 from elytron_core.scope import Scope
 
 _AGENT_TYPE: Final = "letta_v1_agent"

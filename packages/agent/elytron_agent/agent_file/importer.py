@@ -6,22 +6,31 @@ from typing import Any, Final, NamedTuple
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.agent_file.document import LISTS, AgentFile, Json
-from elytron_agent.agent_file.message_words import moment_of, role_of, words_of
-from elytron_agent.agent_file.shell import BEGUN, HEAD, ISSUER, MESSAGE, SOURCE, Shell
-from elytron_agent.blocks.block import BlockDraft
-from elytron_agent.blocks.shelf import BlockShelf
-from elytron_agent.injection_scan import refusal_of
-from elytron_agent.runs import limits as run_limits
+from elytron_agent import limits as run_limits
+from elytron_agent.agent_file.document import (
+    BEGUN,
+    HEAD,
+    ISSUER,
+    LISTS,
+    MESSAGE,
+    SOURCE,
+    AgentFile,
+    Json,
+    Shell,
+    moment_of,
+    role_of,
+    words_of,
+)
+from elytron_agent.blocks.shelf import BlockDraft, BlockShelf
 from elytron_agent.runs.journal import journal_of
-from elytron_core import canonical
+from elytron_agent.text_checks import refusal_of
 from elytron_core import limits as core_limits
-from elytron_core.contracts.conversation.write import MemoryWriteRequest, Outcome, TranscriptWrite, TurnDraft
+from elytron_core import strict_json
+from elytron_core.contracts.transcript import MemoryWriteRequest, Outcome, TranscriptWrite, TurnDraft
 from elytron_core.errors import ElytronError, InvalidInput
+from elytron_core.evidence import EvidenceAuthority
 from elytron_core.model import Value
-from elytron_core.planes.conversation.host_refs import OpaqueItem
-from elytron_core.planes.conversation.transcript import Message, Origin
-from elytron_core.planes.evidence import EvidenceAuthority
+from elytron_core.planes.transcript import Message, OpaqueItem, Origin
 from elytron_core.policy.admission.own_output import of_others, strip_own_output
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
@@ -63,7 +72,7 @@ async def import_agent_file(
     """
     owners = _owners(file, name)
     shell = Shell(journal_of(memory, journal), owners[0].name)
-    digest = canonical.digest(canonical.canonical_bytes(file.document))
+    digest = strict_json.digest(strict_json.canonical_bytes(file.document))
     begun = await shell.get(BEGUN)
     if begun is None and any([await BlockShelf(memory, agent=owner.name).list() for owner in owners]):
         raise InvalidInput(field="name", problem="is that of an agent with blocks: give another name, or delete it")

@@ -5,9 +5,20 @@ from typing import Final
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_core.contracts.conditions import AnyOf, Comparison, Condition
-from elytron_core.contracts.knowledge.recall import MemoryRecallReport, Plane, RecallFilters, RecallHit, RecallOutcome
-from elytron_core.planes.conversation.transcript import Message, Role
+from elytron_agent.tool import ToolAnswer
+from elytron_core.contracts.recall import (
+    AnyOf,
+    Comparison,
+    Condition,
+    MemoryRecallReport,
+    Plane,
+    RecallFilters,
+    RecallHit,
+    RecallOutcome,
+)
+from elytron_core.evidence import Role, Trust
+from elytron_core.planes.transcript import PRIVATE, STORE, Message
+from elytron_core.policy.projection import sections
 
 _SOURCE: Final = "source"
 ARCHIVAL: Final = "archival"
@@ -67,3 +78,62 @@ def tags_of(tags: Iterable[str], /) -> tuple[str, ...]:
     What stores or compares them brings them into their normal form.
     """
     return tuple(tag for each in (tags.split(",") if isinstance(tags, str) else tags) if (tag := each.strip()))
+
+
+_WITHHELD: Final = (
+    AnyOf(conditions=(Condition(field=PRIVATE, values=(True,)), Condition(field=STORE, values=(False,)))),
+)
+
+
+async def search_conversations(
+    memory: MemoryFace,
+    query: str,
+    /,
+    *,
+    limit: int = limits.CONVERSATION_HITS,
+    conversation: str | None = None,
+) -> Sequence[RecallHit]:
+    """Return the messages and summaries that answer `query`, best first, of all conversations or of one.
+
+    Private messages, which no recall finds unasked, and archival memories are left out. So is a summary of a
+    conversation that has a private message.
+    """
+    filters = RecallFilters(
+        planes=(Plane.TRANSCRIPT, Plane.SUMMARY),
+        conversations=() if conversation is None else (conversation,),
+        where=(NOT_ARCHIVAL,),
+    )
+    hits = answering(await memory.recall(query, limit=limit, filters=filters))
+    summed_up = {hit.conversation for hit in hits if hit.plane is Plane.SUMMARY and hit.conversation is not None}
+    withheld = {name for name in summed_up if await _has_withheld(memory, name)}
+    return [hit for hit in hits if hit.plane is not Plane.SUMMARY or hit.conversation not in withheld]
+
+
+async def _has_withheld(memory: MemoryFace, conversation: str) -> bool:
+    filters = RecallFilters(planes=(Plane.TRANSCRIPT,), conversations=(conversation,), where=_WITHHELD)
+    return bool((await memory.list(filters=filters, limit=1, include_private=True)).items)
+
+
+_NOTHING = "Nothing was found."
+
+
+def answer_of(hits: Iterable[RecallHit], /) -> ToolAnswer:
+    """Return the lines of `hits` for a model; marked as text from outside if one of them is."""
+    found = list(hits)
+    return ToolAnswer(
+        text="\n".join(map(_line, found)) or _NOTHING, is_outside=any(hit.trust is Trust.OUTSIDE for hit in found)
+    )
+
+
+def _line(hit: RecallHit) -> str:
+    # A line that begins with a day and ends with an id is known as memory's own if it comes back.
+    labels = (
+        sections.minute(hit.at),
+        sections.label_of(hit.speaker or hit.role or hit.plane),
+        f"in {sections.label_of(hit.conversation)}" if hit.conversation else "",
+        *(f"#{sections.label_of(tag)}" for tag in hit.tags),
+    )
+    line = sections.line_of(
+        hit.id, labels, hit.text, most=limits.SEARCH_LINE_CHARS, is_outside=hit.trust is Trust.OUTSIDE
+    )
+    return f"{line.head}{line.text} ({hit.id})"

@@ -8,9 +8,8 @@ from functools import wraps
 from itertools import accumulate
 from typing import Concatenate, Final, ParamSpec
 
-from elytron_agent import injection_scan, limits
-from elytron_agent.blocks.block import Block, BlockDraft
-from elytron_agent.blocks.shelf import Author, BlockShelf
+from elytron_agent import limits, text_checks
+from elytron_agent.blocks.shelf import Author, Block, BlockDraft, BlockShelf
 from elytron_agent.tool import ToolAnswer
 from elytron_core.errors import ElytronError, PreconditionFailed
 
@@ -196,7 +195,7 @@ def _taken(files: Mapping[str, Block], label: str) -> list[Block]:
 
 def _require_harmless(text: str) -> None:
     """Refuse what may not stand in every prompt, as blocks do."""
-    if (refusal := injection_scan.refusal_of(text)) is not None:
+    if (refusal := text_checks.refusal_of(text)) is not None:
         raise _NotDone(f"The text was refused: {refusal}.")
 
 

@@ -1,17 +1,84 @@
 """The shelf of blocks: where an agent's blocks are stored, and their versioned changes."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from elytron.api import MemoryFace
-from elytron_agent import learning_rules, limits
-from elytron_agent.blocks.block import DEFAULTS, Block, BlockDraft
-from elytron_core.contracts.knowledge.records import RecordItem
+from elytron_agent import limits, text_checks
+from elytron_core.clock import Instant
+from elytron_core.contracts.records import RecordItem
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PermissionRefused, PreconditionFailed
-from elytron_core.model import Value
+from elytron_core.model import Request, Value
+from elytron_core.policy.projection.escape import FenceTag, escape
+from elytron_core.policy.projection.sections import label_of
+from elytron_core.scope import Name
+
+PERSONA, HUMAN = "persona", "human"
+
+
+def _parted(label: str) -> str:
+    if any(part in {"", ".", ".."} for part in label.split("/")):
+        raise ValueError("is no label: a part between slashes is empty or made of dots")
+    return label
+
+
+Label = Annotated[Name, AfterValidator(_parted)]
+"""Label of a block. Slashes make folders, as the memory tool shows them."""
+Cap = Annotated[int, Field(ge=1, le=limits.BLOCK_CHARS_MAX)]
+
+
+class BlockDraft(Request):
+    """A block to create: its text, what it is for, how long it may be, and whether tools may edit it."""
+
+    label: Label
+    value: str = ""
+    description: Annotated[str, Field(max_length=limits.BLOCK_DESCRIPTION_CHARS)] = ""
+    limit: Cap = limits.BLOCK_CHARS
+    read_only: bool = False
+
+
+class Block(BlockDraft):
+    """A block as it is stored. `agent` is whose own it is; None: it is shared by the agents of the space."""
+
+    agent: Name | None = None
+    version: int
+    updated_at: Instant
+
+
+DEFAULTS = (
+    BlockDraft(
+        label=PERSONA,
+        value="I am a helpful AI assistant.",
+        description="Who the assistant is and how it behaves. The assistant edits it.",
+    ),
+    BlockDraft(label=HUMAN, description="What the assistant knows of the person it talks with."),
+)
+"""The blocks that an agent begins with."""
+
+
+def replace(text: str, old: str, new: str, /) -> str:
+    """Return `text` with every `old` replaced by `new`. Raises InvalidInput if it has none."""
+    if not old or old not in text:
+        raise InvalidInput(field="old", problem="does not stand in the block: repeat its text exactly")
+    return text.replace(old, new)
+
+
+def append(text: str, content: str, /) -> str:
+    """Return `text` with `content` on a line of its own behind it."""
+    return f"{text.rstrip()}\n{content}" if text.strip() else content
+
+
+def insert(text: str, content: str, line: int, /) -> str:
+    """Return `text` with `content` behind its line `line`: 0 is its beginning, -1 its end. Raises InvalidInput."""
+    lines = text.split("\n") if text else []
+    if not -1 <= line <= len(lines):
+        raise InvalidInput(field="line", problem=f"is not between 0 and {len(lines)}, nor -1 for the end")
+    place = len(lines) if line == -1 else line
+    return "\n".join((*lines[:place], content, *lines[place:]))
+
 
 _SHARED: Final = ("blocks", "shared")
 _OWN: Final = ("blocks", "agents")
@@ -147,7 +214,7 @@ class BlockShelf:
     async def _admit(self, label: str, before: str, after: str, *, limit: int, by: Author) -> None:
         _require_room(after, limit)
         if by is Author.MODEL:
-            refusal = await learning_rules.refusal_of(self._memory, before, after, label=label)
+            refusal = await text_checks.learning_refusal(self._memory, before, after, label=label)
             if refusal is not None:
                 raise PermissionRefused(refusal)
 
@@ -193,3 +260,30 @@ def _block_of(item: RecordItem, agent: str | None) -> Block:
 def _require_room(value: str, limit: int) -> None:
     if len(value) > limit:
         raise LimitExceeded(what="characters in the block", limit=limit, found=len(value))
+
+
+_BLOCKS: Final = FenceTag.BLOCKS.value
+_BLOCK: Final = FenceTag.BLOCK.value
+
+
+def text_of(blocks: Iterable[Block], /) -> str:
+    """Return blocks as a system prompt shows them; nothing for none."""
+    shown = [_shown(block) for block in blocks]
+    return "\n".join((f"<{_BLOCKS}>", *shown, f"</{_BLOCKS}>")) if shown else ""
+
+
+def _shown(block: Block) -> str:
+    label = label_of(block.label).replace('"', "'")
+    about = f' description="{_quoted(block.description)}"' if block.description else ""
+    read_only = ' read_only="true"' if block.read_only else ""
+    head = f'<{_BLOCK} label="{label}"{about} chars="{len(block.value)}/{block.limit}"{read_only}>'
+    return "\n".join((head, *_lines_of(block.value), f"</{_BLOCK}>"))
+
+
+def _quoted(text: str) -> str:
+    return escape(text).replace('"', "'")
+
+
+def _lines_of(text: str) -> list[str]:
+    """Return the lines of a block; none of them opens or closes a fence of blocks, or of a host's template."""
+    return [escape(line) for line in text.split("\n")] if text else []

@@ -8,13 +8,10 @@ from typing import Annotated, Any, Final
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from elytron.api import MemoryFace
-from elytron_agent import injection_scan, limits
-from elytron_agent.blocks import block as edits
-from elytron_agent.blocks.archive import Archive, tags_of
-from elytron_agent.blocks.block import Block
-from elytron_agent.blocks.conversation_search import search_conversations
-from elytron_agent.blocks.hit_lines import answer_of
-from elytron_agent.blocks.shelf import Author, BlockShelf
+from elytron_agent import limits, text_checks
+from elytron_agent.blocks import shelf as edits
+from elytron_agent.blocks.archive import Archive, answer_of, search_conversations, tags_of
+from elytron_agent.blocks.shelf import Author, Block, BlockShelf
 from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
 from elytron_core import limits as core_limits
 from elytron_core.errors import NotFound, PreconditionFailed
@@ -188,7 +185,7 @@ class BlockTools:
 
     async def _edit(self, label: str, new: str, change: Callable[[str], str], key: CallKey) -> ToolAnswer:
         # The text of a block is in every prompt.
-        if (refusal := injection_scan.refusal_of(new)) is not None:
+        if (refusal := text_checks.refusal_of(new)) is not None:
             return ToolAnswer(text=f"The text was refused: {refusal}.", is_error=True)
         async with self._order:
             try:

@@ -5,12 +5,11 @@ from typing import Final
 
 from pydantic import Field
 
-from elytron_agent.context import limits
-from elytron_agent.context.guard import clipped, fenced, guarded
-from elytron_agent.context.local_time import local
+from elytron_agent import limits
+from elytron_agent.context.request import clipped, fenced, guarded, local
 from elytron_core.clock import Instant
+from elytron_core.evidence import Trust
 from elytron_core.model import Value
-from elytron_core.planes.evidence import Trust
 from elytron_core.policy.projection.escape import escape, unlinked
 
 REFERENCE: Final = (
@@ -115,7 +114,7 @@ def tail(parts: TailParts, /, *, mark: str) -> str:
     ]
     if parts.recalled:
         lines.append("Recalled for this turn, best first:")
-        lines += [_line(each, parts.zone) for each in parts.recalled]
+        lines += [_reference_line(each, parts.zone) for each in parts.recalled]
     fence = [fenced("\n".join(lines), mark, about=REFERENCE)] if lines else []
     own = [parts.reference] if parts.reference else []
     return "\n".join((notes, *fence, *own))
@@ -127,7 +126,7 @@ def _block(block: ShownBlock) -> str:
     return f"[block {label}{about}{', read-only' if block.is_read_only else ''}]\n{guarded(block.value) or '(empty)'}"
 
 
-def _line(memory: Recalled, zone: str) -> str:
+def _reference_line(memory: Recalled, zone: str) -> str:
     when = local(memory.at, zone) if memory.at is not None else ""
     label = " ".join(part for part in (when, escape(memory.speaker or "")) if part).replace("]", ")")
     text = unlinked(memory.text) if memory.is_outside else escape(memory.text)

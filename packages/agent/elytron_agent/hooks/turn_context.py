@@ -5,11 +5,10 @@ from typing import Final, NamedTuple
 
 from elytron_agent import limits
 from elytron_agent.hooks import items, window
-from elytron_agent.hooks.contract import BeforeTurn, BeforeTurnReport, HookSession, HookState
-from elytron_agent.hooks.facts.recollection import Recollection, recollect
+from elytron_agent.hooks.contract import BeforeTurn, BeforeTurnReport, HookSession, HookSettings, HookState
+from elytron_agent.hooks.facts import Recollection, recollect
 from elytron_agent.hooks.items import HostMessage, TurnItem
 from elytron_agent.hooks.reference import POLICY, Reference, is_policy, is_reference, reference_items
-from elytron_agent.hooks.settings import HookSettings
 from elytron_agent.hooks.window import Group, Window
 from elytron_core.policy.admission.own_output import own_words
 from elytron_core.text import similarity

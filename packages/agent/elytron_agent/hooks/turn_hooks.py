@@ -18,19 +18,20 @@ from elytron_agent.hooks.contract import (
     AfterTurnReport,
     BeforeTurn,
     BeforeTurnReport,
+    FailurePolicy,
     HookSession,
+    HookSettings,
     HookState,
+    StorageKind,
+    is_wanted,
 )
-from elytron_agent.hooks.credential_memories import CredentialMemories
-from elytron_agent.hooks.facts.insights import Insight, insights_of
-from elytron_agent.hooks.facts.recollection import fact_entries
+from elytron_agent.hooks.facts import Insight, fact_entries, insights_of
 from elytron_agent.hooks.items import HostMessages, Json
-from elytron_agent.hooks.metrics import Counting, Figure, HookMetrics, figures_of
-from elytron_agent.hooks.session import TurnCode, TurnInvalid
-from elytron_agent.hooks.settings import FailurePolicy, HookSettings, StorageKind, is_wanted
-from elytron_agent.hooks.tree.memory_tree import MemoryTree
+from elytron_agent.hooks.session import CredentialMemories, TurnCode, TurnInvalid
+from elytron_agent.hooks.tree import MemoryTree
+from elytron_agent.hooks.turn_record import Counting, Figure, HookMetrics, figures_of
 from elytron_core.clock import Clock, SystemClock
-from elytron_core.contracts.admin.maintenance import MemoryMaintenanceReport
+from elytron_core.contracts.maintenance import MemoryMaintenanceReport
 from elytron_core.errors import ElytronError, InvalidInput, NotFound, Unsupported
 from elytron_core.ids import Ids, RandomIds
 from elytron_core.ports.chat import ChatModel

@@ -3,18 +3,27 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from elytron_agent import limits
 from elytron_agent.hooks import items, window
 from elytron_agent.hooks.contract import AfterTurn, AfterTurnReport, FactSource, HookSession, HookState
-from elytron_agent.hooks.facts import extraction
-from elytron_agent.hooks.facts.extraction import ExtractedFacts, TurnFact
-from elytron_agent.hooks.facts.recollection import fact_entries, ranked
+from elytron_agent.hooks.facts import (
+    ExtractedFacts,
+    TurnFact,
+    deletion_of,
+    draft_of,
+    extraction_request,
+    fact_entries,
+    marked_facts,
+    merged,
+    ranked,
+    told_facts,
+)
 from elytron_agent.hooks.items import HostMessage, TurnItem
-from elytron_agent.hooks.metrics import Counting
-from elytron_core.contracts.admin.maintenance import (
+from elytron_core.contracts.facts import FactDraft
+from elytron_core.contracts.maintenance import (
     CommitStatus,
     Extraction,
     MemoryFinalizeTurnReport,
@@ -22,12 +31,103 @@ from elytron_core.contracts.admin.maintenance import (
     MemoryMaintainRequest,
     MemoryMaintenanceReport,
 )
-from elytron_core.contracts.conversation.transcript import CanonicalTurnDelta
-from elytron_core.contracts.conversation.write import FactDraft, LongTermExtraction, MemoryWriteRequest, WriteDecision
+from elytron_core.contracts.transcript import CanonicalTurnDelta, LongTermExtraction, MemoryWriteRequest, WriteDecision
 from elytron_core.errors import ElytronError, IdempotencyConflict, LimitExceeded, RateLimited, StoreBudgetExceeded
-from elytron_core.planes.conversation.transcript import sequence_of
+from elytron_core.model import Value
+from elytron_core.planes.transcript import sequence_of
 from elytron_core.ports.chat import ChatModel
 from elytron_models import ask_for
+
+BUCKETS: Final = (("0-9", 10), ("10-49", 50), ("50-99", 100), ("100-299", 300), ("300-999", 1000), ("1000+", None))
+"""Each bucket's name and the milliseconds that are no longer in it."""
+
+
+class Latency(Value):
+    """Duration of a hook, in milliseconds."""
+
+    buckets: dict[str, int] = {name: 0 for name, _ in BUCKETS}
+    sum_ms: int = 0
+    last_ms: int = 0
+    count: int = 0
+
+    def observed(self, ms: int, /) -> "Latency":
+        """Return the latency with one more call."""
+        name = next(name for name, end in BUCKETS if end is None or ms < end)
+        buckets = self.buckets | {name: self.buckets[name] + 1}
+        return Latency(buckets=buckets, sum_ms=self.sum_ms + ms, last_ms=ms, count=self.count + 1)
+
+
+class HookMetrics(Value):
+    """Counts of hooks since they were made."""
+
+    memory_before_turn_total: int = 0
+    memory_before_turn_fail_total: int = 0
+    memory_after_turn_total: int = 0
+    memory_after_turn_fail_total: int = 0
+    memory_recall_fact_count: int = 0
+    memory_before_latency_ms: Latency = Latency()
+    memory_after_latency_ms: Latency = Latency()
+    memory_maintenance_recovery_total: int = 0
+    """Turns that were too large, were tried once more after maintenance, and then kept."""
+    memory_maintenance_recovery_fail_total: int = 0
+    """Those that were too large after it too."""
+
+
+class Counting:
+    """The figures of one set of hooks as they grow."""
+
+    def __init__(self) -> None:
+        self._metrics = HookMetrics()
+
+    @property
+    def metrics(self) -> HookMetrics:
+        return self._metrics
+
+    def add(self, name: str, count: int = 1, /) -> None:
+        """Add to one of the counters."""
+        self._metrics = self._metrics.model_copy(update={name: getattr(self._metrics, name) + count})
+
+    def took(self, name: str, ms: int, /) -> None:
+        """Count how long a hook took."""
+        latency: Latency = getattr(self._metrics, name)
+        self._metrics = self._metrics.model_copy(update={name: latency.observed(max(ms, 0))})
+
+
+class Figure(NamedTuple):
+    """One figure as a server shows it. A histogram has cumulative `buckets` by upper bound, and its sum as `value`."""
+
+    name: str
+    text: str
+    value: float
+    buckets: tuple[tuple[str, float], ...] = ()
+
+
+TEXTS: Final = {
+    "memory_before_turn_total": "Turns that memory was asked for.",
+    "memory_before_turn_fail_total": "Turns that went on without memory because it failed.",
+    "memory_after_turn_total": "Turns that memory received.",
+    "memory_after_turn_fail_total": "Turns that were not kept because memory failed.",
+    "memory_recall_fact_count": "Facts that turns were reminded of.",
+    "memory_before_latency_ms": "Milliseconds before a turn.",
+    "memory_after_latency_ms": "Milliseconds after a turn.",
+    "memory_maintenance_recovery_total": "Turns that were too large and kept after maintenance.",
+    "memory_maintenance_recovery_fail_total": "Turns that were too large after maintenance too.",
+}
+
+
+def figures_of(metrics: HookMetrics, /) -> Iterator[Figure]:
+    """Yield the figures one by one; buckets are cumulative, as Prometheus reads them."""
+    for name, value in metrics:
+        if not isinstance(value, Latency):
+            yield Figure(name, TEXTS[name], value)
+            continue
+        total, buckets = 0, list[tuple[str, float]]()
+        for bucket, end in BUCKETS:
+            total += value.buckets[bucket]
+            # A bound of Prometheus is in its bucket, and these are whole milliseconds.
+            buckets.append((f"{end - 1}" if end is not None else "+Inf", total))
+        yield Figure(name, TEXTS[name], value.sum_ms, tuple(buckets))
+
 
 logger = logging.getLogger("elytron.hooks")
 RECOVERED: Final = "memory_maintenance_recovery_total"
@@ -70,7 +170,7 @@ class TurnRecord:
 
     async def deleted(self, fact_id: str, /) -> int:
         """Delete the standing facts of an id; return how many there were."""
-        drafts = [extraction.deletion_of(fact, at=self._clock.now()) for fact in await self._standing(fact_id)]
+        drafts = [deletion_of(fact, at=self._clock.now()) for fact in await self._standing(fact_id)]
         if drafts:
             await self._memory.write(
                 MemoryWriteRequest(scope=self._scope, write=LongTermExtraction(facts=tuple(drafts)))
@@ -98,7 +198,7 @@ class TurnRecord:
         self, told: Sequence[TurnItem], committed: MemoryFinalizeTurnReport, *, is_known: bool
     ) -> tuple[FactSource, tuple[WriteDecision, ...]]:
         """Propose the facts of the turn, once: a repeated turn asks no model again."""
-        source, facts, deleted = FactSource.RULES, extraction.marked_facts(told), tuple[TurnFact, ...]()
+        source, facts, deleted = FactSource.RULES, marked_facts(told), tuple[TurnFact, ...]()
         if self._model is not None and not is_known:
             known = await self._standing()
             try:
@@ -108,13 +208,13 @@ class TurnRecord:
                 logger.warning("the model drew no facts; rules did", extra={"error_key": key})
             else:
                 gone = {name.strip().casefold() for name in answer.deleted_fact_ids}
-                source, facts = FactSource.MODEL, extraction.merged(facts, extraction.told_facts(answer))
+                source, facts = FactSource.MODEL, merged(facts, told_facts(answer))
                 deleted = tuple(fact for fact in known if fact.fact_id.casefold() in gone)
         return source, await self._proposed(facts, deleted, committed)
 
     async def _asked(self, model: ChatModel, told: Sequence[TurnItem], known: Sequence[TurnFact]) -> ExtractedFacts:
         settings = self._settings
-        asked = extraction.extraction_request(told, known, max_tokens=settings.memory_llm_max_output_tokens)
+        asked = extraction_request(told, known, max_tokens=settings.memory_llm_max_output_tokens)
         async with asyncio.timeout(settings.memory_llm_timeout_seconds):
             return (await ask_for(model, asked, ExtractedFacts)).value
 
@@ -122,11 +222,9 @@ class TurnRecord:
         self, facts: Sequence[TurnFact], deleted: Sequence[TurnFact], committed: MemoryFinalizeTurnReport
     ) -> tuple[WriteDecision, ...]:
         at, cited = self._clock.now(), committed.message_ids[:1]
-        drafts: list[FactDraft] = [extraction.deletion_of(fact, at=at, citations=cited) for fact in deleted]
+        drafts: list[FactDraft] = [deletion_of(fact, at=at, citations=cited) for fact in deleted]
         drafts += [
-            extraction.draft_of(
-                fact, at=at, citations=cited, l1_days=self._settings.l1_days, l2_days=self._settings.l2_days
-            )
+            draft_of(fact, at=at, citations=cited, l1_days=self._settings.l1_days, l2_days=self._settings.l2_days)
             for fact in facts
         ]
         if not drafts:

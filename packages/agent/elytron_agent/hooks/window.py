@@ -16,24 +16,29 @@ from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.hooks.items import CALL, MESSAGE, RESULT, SYSTEM, HostMessage, TurnItem, paired
 from elytron_agent.hooks.reference import without_reference
-from elytron_core.contracts.admin.inspection import LedgerTurn, MemoryReplayRequest
-from elytron_core.contracts.conversation.continuity import ContinuityRequest
-from elytron_core.contracts.conversation.transcript import (
+from elytron_core.contracts.continuity import ContinuityRequest, SummaryDraft, SummaryWrite
+from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
+from elytron_core.contracts.transcript import (
     CanonicalTurnDelta,
     MemoryTranscriptReplayRequest,
+    MemoryWriteRequest,
     RedactedTranscriptTurn,
     TranscriptReplayView,
 )
-from elytron_core.contracts.conversation.write import MemoryWriteRequest
-from elytron_core.contracts.planes import SummaryDraft, SummaryWrite
+from elytron_core.evidence import Role
+from elytron_core.ids import is_role_name
 from elytron_core.limits import ATTRIBUTE_CHARS, NAME_CHARS, SUMMARY_CHARS, TOOL_OBSERVATIONS
 from elytron_core.model import Value, invalid
-from elytron_core.names import is_role_name
-from elytron_core.planes.conversation.attributes import Attribute
-from elytron_core.planes.conversation.host_refs import HostRefVisibility
-from elytron_core.planes.conversation.summaries import SessionSummary
-from elytron_core.planes.conversation.transcript import Delivery, Lifecycle, Message, Redaction, ToolObservation
-from elytron_core.planes.roles import Role
+from elytron_core.planes.continuity import SessionSummary
+from elytron_core.planes.transcript import (
+    Attribute,
+    Delivery,
+    HostRefVisibility,
+    Lifecycle,
+    Message,
+    Redaction,
+    ToolObservation,
+)
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 

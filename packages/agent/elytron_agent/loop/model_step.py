@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from elytron_agent.runs import limits
-from elytron_agent.runs.deadline import Deadline, WorkCancelled, abandon, finished
+from elytron_agent import limits
 from elytron_agent.runs.events import AgentEvent, ReasoningSaid, StopReason, TextSaid
 from elytron_agent.runs.parts import AgentParts
+from elytron_agent.runs.settings import Deadline, WorkCancelled, abandon, finished
 from elytron_core.errors import ModelError
 from elytron_core.ports.chat import (
     ChatModel,
@@ -24,7 +24,7 @@ from elytron_core.ports.chat import (
     Tool,
 )
 from elytron_models.answer import ModelAnswer, answer_of
-from elytron_models.failures import error_of
+from elytron_models.server import error_of
 
 
 @dataclass(slots=True)

@@ -1,16 +1,19 @@
 """Input of a run: its bounds, its words and images, and whether it was given before."""
 
+import logging
 from collections.abc import Sequence
+from typing import Protocol
 
-from elytron_agent.loop.tools.vision import described, digests_of
-from elytron_agent.runs import limits
-from elytron_agent.runs.deadline import Deadline
-from elytron_agent.runs.journal import Journal, RunInput, RunRecord
+from elytron_agent import limits
+from elytron_agent.loop.tools.run_tools import described, digests_of
+from elytron_agent.runs.events import ANSWERS, RunEnded
+from elytron_agent.runs.journal import CallApproval, CallResult, Journal, RunEnd, RunInput, RunRecord, StepReply
 from elytron_agent.runs.parts import AgentParts
-from elytron_agent.runs.settings import AgentSettings
-from elytron_core.errors import IdempotencyConflict, InvalidInput, PermissionRefused
+from elytron_agent.runs.settings import AgentSettings, Deadline, WorkCancelled, finished
+from elytron_agent.strategies.strategy import Ending, Exchange, MemoryStrategy
+from elytron_core.errors import ElytronError, IdempotencyConflict, InvalidInput, PermissionRefused
 from elytron_core.policy.admission.own_output import strip_own_output
-from elytron_core.policy.privacy.secrets import scrub
+from elytron_core.policy.privacy import scrub
 
 
 def check_input(settings: AgentSettings, text: str, images: Sequence[str], /) -> None:
@@ -64,3 +67,70 @@ def _is_same(known: RunInput, text: str, images: Sequence[str]) -> bool:
     own = scrub(strip_own_output(text).text).text
     is_same = known.text.startswith(f"{own}\n[image" if own else "[image") if images else known.text == own
     return is_same and known.images == digests_of(images)
+
+
+logger = logging.getLogger(__name__)
+
+
+class RunDocuments(Protocol):
+    """Documents of one run, each stored before what follows from it is done."""
+
+    async def reply(self, run: str, reply: StepReply, /) -> None: ...
+
+    async def approve(self, run: str, approval: CallApproval, /) -> None: ...
+
+    async def result(self, run: str, result: CallResult, /) -> None: ...
+
+    async def end(self, run: str, end: RunEnd, /) -> None: ...
+
+
+class NoDocuments:
+    """Documents of a run of which nothing is kept: they are not stored at all."""
+
+    async def reply(self, run: str, reply: StepReply, /) -> None:
+        pass
+
+    async def approve(self, run: str, approval: CallApproval, /) -> None:
+        pass
+
+    async def result(self, run: str, result: CallResult, /) -> None:
+        pass
+
+    async def end(self, run: str, end: RunEnd, /) -> None:
+        pass
+
+
+def end_of(record: RunRecord, /) -> RunEnded:
+    """Return the end of a run that is over."""
+    end = record.end
+    assert end is not None
+    return RunEnded(
+        run=record.input.run,
+        reason=end.reason,
+        text=record.text,
+        problem=end.problem,
+        usage=end.usage,
+        turn=end.turn,
+    )
+
+
+async def tell_end(strategy: MemoryStrategy | None, record: RunRecord, /) -> None:
+    """Report a run's end to the strategy: in the same words each time, as a crash may hide an earlier report."""
+    end = record.end
+    if strategy is None or end is None or not record.input.is_stored:
+        return
+    asked_at = record.input.at
+    exchange = Exchange(
+        prompt=record.input.text,
+        answer=record.text,
+        asked_at=asked_at,
+        answered_at=max(end.at if end.at is not None else asked_at, asked_at),
+        ending=Ending.COMPLETED if end.reason in ANSWERS else Ending.FAILED,
+        turn=record.input.run,
+        is_stored=True,
+    )
+    try:
+        await finished(strategy.after_run(record.input.thread, exchange))
+    except (ElytronError, OSError, WorkCancelled) as error:
+        # The end is stored: a strategy that fails here does not keep the thread from going on.
+        logger.warning("a strategy could not take the end of a run (%s)", type(error).__name__)

@@ -4,20 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from elytron_agent.context import limits, summary
-from elytron_agent.context.compaction import CompactionPlan, TurnSize, plan
-from elytron_agent.context.request import said, turn_messages
-from elytron_agent.context.tokens import bytes_of, tokens_of
-from elytron_agent.context.window import Summary, WindowTurn
-from elytron_agent.runs.deadline import Deadline, WorkCancelled, finished
+from elytron_agent import limits
+from elytron_agent.context import compaction
+from elytron_agent.context.compaction import CompactionPlan, TurnSize, bytes_of, plan, tokens_of
+from elytron_agent.context.request import Summary, WindowTurn, said, turn_messages
 from elytron_agent.runs.parts import AgentParts
-from elytron_core.contracts.conversation.write import MemoryWriteRequest
-from elytron_core.contracts.knowledge.control import MemoryForgetRequest, MemoryListRequest
-from elytron_core.contracts.knowledge.recall import Plane, RecallFilters
-from elytron_core.contracts.planes import SummaryDraft, SummaryWrite
+from elytron_agent.runs.settings import Deadline, WorkCancelled, finished
+from elytron_core.contracts.continuity import SummaryDraft, SummaryWrite
+from elytron_core.contracts.control import MemoryForgetRequest, MemoryListRequest
+from elytron_core.contracts.recall import Plane, RecallFilters
+from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.errors import ElytronError, InvalidInput, ModelError
 from elytron_core.ports.chat import Role
-from elytron_models.structured_answer import ask_for
+from elytron_models.answer import ask_for
 
 _UNDONE: Final = "the compaction was undone"
 
@@ -67,7 +66,7 @@ class Compactor:
         written = await self._written(turns, before.text if before is not None else "")
         made = Summary(
             number=head.summaries + 1,
-            text=written or summary.extract(turns, before.text if before is not None else ""),
+            text=written or compaction.extract(turns, before.text if before is not None else ""),
             covers=planned.evicted,
             previous=head.summary,
             at=self.agent.clock.now(),
@@ -98,15 +97,15 @@ class Compactor:
 
     async def _written(self, turns: Sequence[WindowTurn], previous: str) -> str | None:
         """Return a model's summary whose quotes are in the turns, asked for again once; else None."""
-        asked = summary.request(turns, previous)
+        asked = compaction.request(turns, previous)
         for _ in range(2):
             timeout_s = self.deadline.timeout_s() if self.deadline is not None else None
             try:
-                answer = ask_for(self.agent.models.summary, asked, summary.SummaryDraft)
+                answer = ask_for(self.agent.models.summary, asked, compaction.SummaryDraft)
                 draft = (await finished(answer, timeout_s=timeout_s)).value
             except (ModelError, TimeoutError, WorkCancelled):
                 return None
-            problem = summary.problem_of(draft, turns, previous)
+            problem = compaction.problem_of(draft, turns, previous)
             if problem is None:
                 return draft.text
             again = said(Role.USER, f"Your summary was not taken: {problem}. Write it again.")

@@ -10,21 +10,19 @@ from typing import Any, Final, TypeVar
 
 from elytron.api import MemoryFace
 from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
-from elytron_agent.context.guard import fenced_outside, guarded
+from elytron_agent import limits
 from elytron_agent.context.reference import Stable
-from elytron_agent.context.request import said
-from elytron_agent.context.window import Summary, ThreadHead, WindowTurn
-from elytron_agent.runs import limits
+from elytron_agent.context.request import Summary, ThreadHead, WindowTurn, fenced_outside, guarded, said
 from elytron_agent.runs.events import StopReason
 from elytron_agent.runs.settings import Preferences, Usage
-from elytron_core import canonical
 from elytron_core import limits as core_limits
+from elytron_core import strict_json
 from elytron_core.clock import Instant
-from elytron_core.contracts.admin.inspection import LedgerTurn, MemoryReplayRequest
+from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
 from elytron_core.errors import Conflict, NotFound, PreconditionFailed
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
-from elytron_core.planes.knowledge.records import COPIES_OF_BLOCKS, copies_of_conversation, copies_of_turn
+from elytron_core.planes.records import COPIES_OF_BLOCKS, copies_of_conversation, copies_of_turn
 from elytron_core.policy.admission.own_output import of_others
 from elytron_core.ports.chat import FinishReason, Message, Opaque, Reply, Role, TextPart, ToolCall, ToolResult
 from elytron_core.scope import Scope
@@ -370,7 +368,7 @@ class Journal:
             there = await self._records.get(namespace, key)
             if there is None:
                 raise NotFound(what="document of an agent", name=key) from None
-            if canonical.canonical_bytes(there.value) == canonical.canonical_bytes(told):
+            if strict_json.canonical_bytes(there.value) == strict_json.canonical_bytes(told):
                 return there.version
             raise Conflict(what=_WHAT, expected=expected or 0, found=there.version) from None
         return stored.version

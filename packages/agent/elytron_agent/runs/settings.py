@@ -1,13 +1,19 @@
 """Settings of an agent, its preferences, and what one run may cost."""
 
-from typing import Annotated
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import AfterValidator, Field
 
-from elytron_agent.context import limits as context_limits
-from elytron_agent.context.local_time import zone_of
-from elytron_agent.runs import limits
+from elytron_agent import limits
+from elytron_agent import limits as context_limits
+from elytron_agent.context.request import zone_of
+from elytron_agent.tool import Tool
+from elytron_core.clock import Clock
 from elytron_core.model import Request, Value
+from elytron_core.ports.chat import ToolCall
 
 _LOCALE = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$"
 
@@ -64,3 +70,140 @@ class Usage(Value):
     @property
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens
+
+
+GRACE_S: Final = 1.0
+"""So long work that was cancelled may take to clean up before it is left alone."""
+T = TypeVar("T")
+
+
+class WorkCancelled(Exception):
+    """Foreign work ended with a CancelledError that was not asked for here."""
+
+
+class Deadline:
+    """Moment at which a run's time is over, by its clock and by the time of the event loop, whichever comes first."""
+
+    def __init__(self, clock: Clock, seconds: float | None, /) -> None:
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._until_ms = None if seconds is None else clock.now() + seconds * 1000
+        self._until_s = None if seconds is None else self._loop.time() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        return self._until_ms is not None and self.remaining_s(0) == 0
+
+    def remaining_s(self, otherwise: float, /) -> float:
+        """Return the seconds that are left; `otherwise`, if there is no bound."""
+        if self._until_ms is None or self._until_s is None:
+            return otherwise
+        return max(min((self._until_ms - self._clock.now()) / 1000, self._until_s - self._loop.time()), 0.0)
+
+    def timeout_s(self, most: float | None = None, /) -> float | None:
+        """Return how long a piece of work may take, which alone may take `most` seconds."""
+        if self._until_ms is None:
+            return most
+        left = self.remaining_s(0)
+        return left if most is None else min(left, most)
+
+    async def paused(self, work: Coroutine[Any, Any, T], /) -> T:
+        """Return what a person answers; the time that it takes is not the run's."""
+        at_ms, at_s = self._clock.now(), self._loop.time()
+        try:
+            return await finished(work)
+        finally:
+            if self._until_ms is not None and self._until_s is not None:
+                self._until_ms += self._clock.now() - at_ms
+                self._until_s += self._loop.time() - at_s
+
+
+async def finished(work: Coroutine[Any, Any, T], /, *, timeout_s: float | None = None) -> T:
+    """Return what foreign work returns.
+
+    Raises TimeoutError if it takes longer than `timeout_s`, WorkCancelled if it cancelled itself, and what it raises.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=timeout_s)
+    finally:
+        if not task.done():
+            await abandon(task)
+    if not done:
+        raise TimeoutError
+    if task.cancelled():
+        raise WorkCancelled
+    return task.result()
+
+
+async def abandon(task: asyncio.Task[Any], /) -> None:
+    """Cancel a task, and leave it alone if it does not end in time; what it raises is dropped."""
+    task.cancel()
+    task.add_done_callback(_take_error)
+    await asyncio.wait({task}, timeout=GRACE_S)
+
+
+def _take_error(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+logger = logging.getLogger(__name__)
+REFUSED = "This call was refused and not made: {reason}. Do not try it again unless the user asks for it."
+
+
+class ApprovalRequest(Value):
+    """A call that waits for a yes. `arguments` is JSON text as the model wrote it: show it, and trust nothing in it."""
+
+    run: str
+    step: int
+    tool: str
+    arguments: str
+    description: str = ""
+    """Description of the tool."""
+
+
+class Approval(Value):
+    """Answer to a request. The model reads the `reason` of a no."""
+
+    is_granted: bool
+    reason: str = ""
+
+
+Approve = Callable[[ApprovalRequest], Awaitable[Approval | bool]]
+"""Answers whether a call is made. It may take its time: a run's budget of seconds does not count it."""
+
+
+class Approver:
+    """Asks a host about calls of the tools that it gave, but for those that only read.
+
+    The agent's own tools change nothing but its memory, and are never asked about. Without `approve` all is granted.
+    """
+
+    def __init__(self, approve: Approve | None, tools: Collection[Tool], /) -> None:
+        self._approve = approve
+        self._tools = {tool.name: tool for tool in tools if not tool.read_only}
+
+    @property
+    def asks(self) -> bool:
+        return self._approve is not None
+
+    def is_needed(self, tool: str, /) -> bool:
+        """Return whether a call of the tool waits for an answer."""
+        return self._approve is not None and tool in self._tools
+
+    async def ask(self, call: ToolCall, /, *, run: str, step: int, deadline: Deadline) -> Approval:
+        """Return the host's answer. An answer that fails is a no: nothing is done without a yes."""
+        assert self._approve is not None
+        about = self._tools[call.name].description
+        request = ApprovalRequest(run=run, step=step, tool=call.name, arguments=call.arguments, description=about)
+        try:
+            answer = await deadline.paused(self._answer(self._approve, request))
+        except (Exception, WorkCancelled) as error:  # noqa: BLE001 - the host's code; its failure is a no
+            logger.warning("a call of a tool could not be approved (%s)", type(error).__name__)
+            return Approval(is_granted=False, reason="the host could not be asked")
+        return answer if isinstance(answer, Approval) else Approval(is_granted=answer, reason="the user said no")
+
+    @staticmethod
+    async def _answer(approve: Approve, request: ApprovalRequest) -> Approval | bool:
+        return await approve(request)

@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
+from elytron_agent import limits
 from elytron_agent.context.reference import Stable
-from elytron_agent.context.window import Summary, ThreadHead, ThreadLease, WindowTurn, compacted, uncompacted
-from elytron_agent.runs import limits
+from elytron_agent.context.request import Summary, ThreadHead, ThreadLease, WindowTurn, compacted, uncompacted
 from elytron_agent.runs.journal import Journal, RunInput
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import ElytronError, NotFound, ThreadBusy

@@ -11,12 +11,19 @@ from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from elytron.api import MemoryFace
-from elytron_agent import injection_scan, limits
-from elytron_agent.strategies.entries import DELIMITER, Action, Entries, Operation, Refusal, Target, written
-from elytron_agent.strategies.entry_files import EntryFiles
-from elytron_agent.strategies.entry_store import EntryStore
-from elytron_agent.strategies.session_search import session_search
-from elytron_agent.strategies.strategy import Exchange, RunMemory
+from elytron_agent import limits, text_checks
+from elytron_agent.strategies.entries import (
+    DELIMITER,
+    Action,
+    Entries,
+    EntryFiles,
+    EntryStore,
+    Operation,
+    Refusal,
+    Target,
+    written,
+)
+from elytron_agent.strategies.strategy import Exchange, RunMemory, session_search
 from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.errors import ElytronError
@@ -146,7 +153,7 @@ def snapshot_of(target: Target, entries: Entries, limit: int, /) -> str:
 
 def _shown(target: Target, entry: str) -> str:
     """Return an entry as a model is shown it: blocked if it looks like an injection, else with its lines escaped."""
-    broken = injection_scan.findings(entry)
+    broken = text_checks.findings(entry)
     if broken:
         return f"[BLOCKED: an entry of {target.file_name} is not shown ({', '.join(broken)}); remove it]"
     return "\n".join(map(escape, entry.split("\n")))

@@ -3,33 +3,91 @@
 import asyncio
 import json
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Self, TypeVar, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from elytron.api import MemoryFace
 from elytron_agent import limits as agent_limits
-from elytron_agent.context.guard import fenced
-from elytron_agent.strategies.events import RunEvent, RunEventKind, Tell
+from elytron_agent.context.request import fenced
 from elytron_agent.strategies.strategy import Ending, Exchange, Placement, RunMemory
 from elytron_agent.tool import Tool
 from elytron_core import limits
-from elytron_core.canonical import digest
 from elytron_core.clock import SystemClock
+from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import ElytronError, GatewayRefused
+from elytron_core.evidence import EvidenceAuthority, Role
 from elytron_core.ids import Ids, RandomIds
 from elytron_core.model import Request, Value
+from elytron_core.planes.transcript import Message
 from elytron_core.policy.admission.own_output import REFERENCE_HEADING
 from elytron_core.policy.projection.escape import escape
-from elytron_core.scope import Name
+from elytron_core.scope import Name, Scope
+from elytron_core.strict_json import digest
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import names
-from elytron_gateway.client import calls
+from elytron_gateway.client import Failure, calls
 from elytron_gateway.client.calls import Call
-from elytron_gateway.client.clients import Failure, MemoryGatewayClient, NoAnswer, is_address
+from elytron_gateway.client.clients import Failure as FailureClients
+from elytron_gateway.client.clients import MemoryGatewayClient, NoAnswer, is_address
 from elytron_gateway.names import DEFAULT, Id
-from elytron_gateway.wire import Scope, SearchResult
+from elytron_gateway.wire import Scope as ScopeWire
+from elytron_gateway.wire import Scope as SearchScope
+from elytron_gateway.wire import SearchResult
+
+
+class RunEventKind(StrEnum):
+    """Outcome of a call."""
+
+    RECALL_SUCCEEDED = "memory_gateway_recall_succeeded"
+    RECALL_FAILED = "memory_gateway_recall_failed"
+    ADD_SUCCEEDED = "memory_gateway_add_succeeded"
+    ADD_FAILED = "memory_gateway_add_failed"
+    FLUSH_SUCCEEDED = "memory_gateway_flush_succeeded"
+    FLUSH_FAILED = "memory_gateway_flush_failed"
+
+
+class RunEvent(Value):
+    """One call's outcome, for those who look for faults."""
+
+    kind: RunEventKind
+    session_id: str
+    context_visible: Literal[False] = False
+    scope: tuple[SearchScope, ...] | None = None
+    results: int | None = None
+    messages: int | None = None
+    failure: Failure | None = None
+    status: int | None = None
+    add_succeeded: bool | None = None
+
+    @property
+    def told(self) -> str:
+        """Return the event as JSON text, without what it does not say."""
+        return json.dumps(self.model_dump(mode="json", exclude_none=True))
+
+
+Tell = Callable[[str, RunEvent], Awaitable[None]]
+"""Takes the conversation and an event. An ElytronError that it raises is logged, and changes nothing in a run."""
+
+
+def stored_events(memory: MemoryFace, /) -> Tell:
+    """Return a function that stores each event in its conversation, on an operator's authority.
+
+    Recall, search, blocks and views of a conversation leave such turns out; the operator's view shows them.
+    """
+
+    async def tell(conversation: str, event: RunEvent, /) -> None:
+        message = Message(role=Role.SYSTEM, text=event.told, authority=EvidenceAuthority.OPERATOR_DIAGNOSTIC)
+        own = memory.scope
+        scope = own.model_copy(update={"conversation": conversation}) if isinstance(own, Scope) else None
+        write = TranscriptWrite(turns=(TurnDraft(messages=(message,), metadata={"context_visible": False}),))
+        await memory.write(MemoryWriteRequest(scope=scope, write=write))
+
+    return tell
+
 
 logger = logging.getLogger(__name__)
 RULE: Final = (
@@ -61,7 +119,7 @@ class GatewayPlace(Request):
     project_id: Id = DEFAULT
     assistant_id: Name = "beaver"
     """The answering agent, in `sender_id`."""
-    scope: Annotated[tuple[Scope, ...], Field(min_length=1, max_length=3)] = ("current_chat", "resources")
+    scope: Annotated[tuple[ScopeWire, ...], Field(min_length=1, max_length=3)] = ("current_chat", "resources")
     top_k: Annotated[int, Field(ge=1, le=gateway_limits.TOP_K)] = gateway_limits.TOP_K_DEFAULT
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Results of a lower score are not shown; those without a score are."""
@@ -196,11 +254,11 @@ class GatewayStrategy:
             async with asyncio.timeout(self._place.timeout_seconds):
                 return await self._client.send(call)
         except TimeoutError:
-            failure, status = Failure.TIMEOUT, None
+            failure, status = FailureClients.TIMEOUT, None
         except NoAnswer as error:
             failure, status = error.failure, error.status
         except GatewayRefused as error:
-            failure = Failure.AUTH if error.status in _UNAUTHORIZED else Failure.HTTP_STATUS
+            failure = FailureClients.AUTH if error.status in _UNAUTHORIZED else FailureClients.HTTP_STATUS
             status = error.status
         session = names.chat(conversation)
         told = RunEvent(kind=failed, session_id=session, failure=failure, status=status, add_succeeded=add_succeeded)

@@ -16,11 +16,9 @@ import elytron
 from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.strategies.curated_memory import CuratedSettings, CuratedStrategy
-from elytron_agent.strategies.events import Tell, stored_events
-from elytron_agent.strategies.gateway import GatewayPlace, GatewayStrategy
+from elytron_agent.strategies.gateway import GatewayPlace, GatewayStrategy, Tell, stored_events
 from elytron_agent.strategies.runtime import RuntimeSettings, RuntimeStrategy
-from elytron_agent.strategies.session_search import session_search
-from elytron_agent.strategies.strategy import MemoryStrategy
+from elytron_agent.strategies.strategy import MemoryStrategy, session_search
 from elytron_core import strict_json
 from elytron_core.clock import Clock
 from elytron_core.errors import InvalidInput, UnreadableFile

@@ -10,18 +10,16 @@ from pydantic.alias_generators import to_camel
 from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.blocks.archive import Archive
-from elytron_agent.blocks.block import Block
-from elytron_agent.blocks.block_text import text_of
-from elytron_agent.blocks.shelf import BlockShelf
+from elytron_agent.blocks.shelf import Block, BlockShelf, text_of
 from elytron_agent.blocks.toolset import BlockTools, Naming
-from elytron_agent.strategies.session_search import session_search
-from elytron_agent.strategies.strategy import Ending, Exchange, Placement, RunMemory
+from elytron_agent.strategies.strategy import Ending, Exchange, Placement, RunMemory, session_search
 from elytron_core import limits as core_limits
-from elytron_core.contracts.conversation.projection import MemoryProjectionRequest
-from elytron_core.contracts.conversation.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.projection import MemoryProjectionRequest
+from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import ElytronError
+from elytron_core.evidence import Role
 from elytron_core.model import Request
-from elytron_core.planes.conversation.transcript import Message, Role
+from elytron_core.planes.transcript import Message
 from elytron_core.scope import Name, Scope
 
 logger = logging.getLogger(__name__)

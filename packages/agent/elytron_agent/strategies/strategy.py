@@ -5,9 +5,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Protocol, assert_never
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
-from elytron_agent.tool import Tool
+from elytron.api import MemoryFace
+from elytron_agent import limits
+from elytron_agent.blocks.archive import answer_of, search_conversations
+from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
+from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
 from elytron_core.model import Value
 from elytron_core.ports import chat
@@ -102,3 +106,34 @@ class MemoryStrategy(Protocol):
     async def close(self) -> None:
         """Release what the strategy opened."""
         ...
+
+
+class SessionSearchArguments(ToolArguments):
+    """Arguments of `session_search`."""
+
+    query: Annotated[str, Field(min_length=1, max_length=core_limits.QUERY_CHARS, description="What to look for.")]
+    limit: Annotated[int, Field(ge=1, le=limits.SESSION_HITS_MAX)] = limits.SESSION_HITS
+    session_id: Annotated[
+        str | None,
+        Field(
+            default=None,
+            validation_alias=AliasChoices("session_id", "conversation_id"),
+            description="Search this session alone.",
+        ),
+    ]
+
+
+def session_search(memory: MemoryFace, /) -> Tool:
+    """Return the tool over the transcripts in `memory`. Each line has the time, the session and the words."""
+
+    async def search(given: SessionSearchArguments, _key: CallKey, /) -> ToolAnswer:
+        found = await search_conversations(memory, given.query, limit=given.limit, conversation=given.session_id)
+        return answer_of(found)
+
+    return typed_tool(
+        "session_search",
+        "Search past sessions: what was said, when, and in which session.",
+        SessionSearchArguments,
+        search,
+        read_only=True,
+    )

@@ -11,11 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant, instant
-from elytron_core.contracts.conversation.projection import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.conversation.write import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput, InvalidJson
+from elytron_core.evidence import Role
 from elytron_core.model import Value
-from elytron_core.planes.conversation.transcript import Message, Role
+from elytron_core.planes.transcript import Message
 from elytron_core.scope import Scope
 
 CHANNEL = "claude-code"

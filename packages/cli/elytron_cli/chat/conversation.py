@@ -5,18 +5,22 @@ import signal
 from collections.abc import AsyncGenerator, Coroutine, Generator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from elytron_adapter.failures import failure
-from elytron_agent.blocks.block import Block, BlockDraft
-from elytron_agent.blocks.shelf import BlockShelf
+from elytron_agent.blocks.shelf import Block, BlockDraft, BlockShelf
 from elytron_agent.loop.agent import Agent
 from elytron_agent.runs.events import AgentEvent, RunEnded, StopReason
 from elytron_cli.chat.line_input import LineInput
 from elytron_cli.chat.screen import CommandAnswer, Screen
 from elytron_cli.exit_codes import FAILURE, INTERRUPTED, TERMINATED
 from elytron_core.errors import ElytronError, InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from elytron_agent.runs.settings import Approval, ApprovalRequest, Approve
+
 
 HELP: Final = (
     "/memory           what the model was given last, and why\n"
@@ -180,3 +184,55 @@ class Conversation:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+QUESTION: Final = "  yes, no, or always in this chat? [y/n/a]"
+NONE: Final = "no tool that may change something is approved in this chat"
+
+
+class ApprovalMode(StrEnum):
+    """Way of approving calls of tools that may change something."""
+
+    ASK = "ask"
+    """The person at the terminal."""
+    ALL = "all"
+    NONE = "none"
+
+
+def approver(mode: ApprovalMode | None, lines: "LineInput", screen: "Screen", /) -> "Approve | None":
+    """Return what answers whether a call is made; None if all are. Raises InvalidInput for `ask` without a terminal."""
+    match mode or (ApprovalMode.ASK if lines.is_terminal else ApprovalMode.NONE):
+        case ApprovalMode.ALL:
+            return None
+        case ApprovalMode.NONE:
+            return _refuse
+        case ApprovalMode.ASK:
+            if not lines.is_terminal:
+                raise InvalidInput(field="--approve", problem="is `ask`, and there is no terminal: say all or none")
+            return _Person(lines, screen).approve
+
+
+async def _refuse(_request: "ApprovalRequest", /) -> "Approval":
+    from elytron_agent.runs.settings import Approval
+
+    return Approval(is_granted=False, reason=NONE)
+
+
+class _Person:
+    """The person at the terminal, and the tools that always may be called in this chat."""
+
+    def __init__(self, lines: "LineInput", screen: "Screen", /) -> None:
+        self._lines, self._screen = lines, screen
+        self._always: set[str] = set()
+
+    async def approve(self, request: "ApprovalRequest", /) -> bool:
+        """Return the person's answer; what is not a clear yes is a no."""
+        from elytron_cli.chat.screen import ApprovalAsked
+
+        if request.tool in self._always:
+            return True
+        self._screen.ask(ApprovalAsked(tool=request.tool, arguments=request.arguments))
+        answer = (await self._lines.answer(QUESTION)).strip().lower()
+        if answer in {"a", "always"}:
+            self._always.add(request.tool)
+        return answer in {"y", "yes", "a", "always"}

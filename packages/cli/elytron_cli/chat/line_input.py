@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from elytron_core.errors import InvalidInput
-from elytron_core.policy.privacy.secrets import scrub
+from elytron_core.policy.privacy import scrub
 
 HISTORY_LINES: Final = 1_000
 HISTORY_BYTES: Final = 4 * 1024 * 1024

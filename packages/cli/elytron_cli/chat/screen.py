@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
-from elytron_agent.blocks.block import Block
+from elytron_agent.blocks.shelf import Block
 from elytron_agent.context.compaction import CompactionPlan
 from elytron_agent.context.reference import ShownBlock
-from elytron_agent.context.window import WindowTurn
+from elytron_agent.context.request import WindowTurn
 from elytron_agent.runs.events import (
     AgentEvent,
     AnswerDropped,

@@ -3,7 +3,7 @@
 import click
 
 from elytron_cli.config import OPTIONS, OTHER_VARIABLES, SECRETS, ways_to_set
-from elytron_cli.input.options import Group, common
+from elytron_cli.input.options import Group, command, common
 from elytron_cli.runner import output, settings
 from elytron_cli.tables import common as tables_common
 from elytron_core.model import Value
@@ -50,3 +50,27 @@ def show(*, with_origin: bool) -> None:
     ]
     report = ConfigReport(settings=found, unset=unset, variables=OTHER_VARIABLES)
     output().report(report, lambda console, _: tables_common.pairs(console, rows))
+
+
+SHELLS = ("bash", "zsh", "fish")
+_VARIABLE = "_ELYTRON_COMPLETE"
+
+
+@command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+@common
+def completion(*, shell: str) -> None:
+    """Print what lets SHELL complete commands and options.
+
+    Let the shell read it at its start: eval "$(elytron completion bash)" in ~/.bashrc, the same with zsh in ~/.zshrc,
+    elytron completion fish | source in fish's configuration.
+    """
+    from click.shell_completion import get_completion_class
+
+    from elytron_cli.app import cli
+
+    found = get_completion_class(shell)
+    assert found is not None
+    made = found(cli, {}, "elytron", _VARIABLE)
+    # Not source(), which runs a bash to ask for its version.
+    print(made.source_template % made.source_vars())

@@ -3,18 +3,22 @@
 import os
 import shutil
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import click
+from pydantic import ValidationError
 
-from elytron_adapter.codec import decode_as
-from elytron_core import limits
-from elytron_core.errors import InvalidInput, PayloadTooLarge, UnreadableFile
-from elytron_core.model import Value
+from elytron_adapter.envelope import decode_as
+from elytron_core import limits, strict_json
+from elytron_core.contracts.transcript import RuntimeSkillWrite
+from elytron_core.errors import InvalidInput, InvalidJson, PayloadTooLarge, UnreadableFile
+from elytron_core.model import Value, invalid
+from elytron_core.policy.skills import front_matter
+from elytron_core.strict_json import canonical_bytes
 
 ValueT = TypeVar("ValueT", bound=Value)
 
@@ -111,3 +115,60 @@ def replace_file(path: Path, data: bytes, /) -> None:
         beside.replace(path)
     except (OSError, ValueError) as error:
         raise InvalidInput(field=path.name, problem="cannot be written: name a file in a folder of yours") from error
+
+
+ValueTValues = TypeVar("ValueTValues", bound=Value)
+
+
+def valid(kind: type[ValueTValues], /, **fields: object) -> ValueTValues:
+    """Return the value of `fields`. Raises InvalidInput, as requests themselves do."""
+    try:
+        return kind(**fields)
+    except ValidationError as error:
+        raise invalid(error, model=kind) from None
+
+
+def skill_writes(name: str, text: str, /) -> Iterator[RuntimeSkillWrite]:
+    """Yield the procedures in the file `name` with this text. Raises UnreadableFile, InvalidInput."""
+    document = front_matter.read(text)
+    if document is not None:
+        yield _from_markdown(name, document)
+    elif text.lstrip().startswith(("[", "{")):
+        yield from _from_json(name, text)
+    else:
+        problem = "is neither Markdown with front matter (name, topic, title, summary) nor JSON"
+        raise UnreadableFile(name=name, problem=problem)
+
+
+def _from_markdown(name: str, document: front_matter.Document) -> RuntimeSkillWrite:
+    fields = document.fields
+    missing = [field for field in ("name", "topic", "title") if not fields.get(field)]
+    if missing:
+        way_out = "is no runtime skill: a SKILL.md is read in place, see --agent-skill-dirs"
+        raise UnreadableFile(name=name, problem=f"has no {missing[0]} in its front matter and {way_out}")
+    return valid(
+        RuntimeSkillWrite,
+        name=fields["name"],
+        topic=fields["topic"],
+        title=fields["title"],
+        summary=fields.get("summary", ""),
+        content=document.body.strip(),
+        citations=tuple(fields.get("citations", "").split()),
+    )
+
+
+def _from_json(name: str, text: str) -> Iterator[RuntimeSkillWrite]:
+    """Yield the objects of a JSON list, of one object, or of one object a line."""
+    data = text.encode("utf-8")
+    try:
+        whole = strict_json.parse(data)
+    except InvalidJson:
+        lines = [line for line in data.splitlines() if line.strip()]
+        if len(lines) < 2:
+            raise
+        yield from (decode_as(RuntimeSkillWrite, line) for line in lines)
+        return
+    items = whole if isinstance(whole, list) else [whole]
+    if not all(isinstance(item, dict) for item in items):
+        raise UnreadableFile(name=name, problem="is not a list of objects")
+    yield from (decode_as(RuntimeSkillWrite, canonical_bytes(item)) for item in items)

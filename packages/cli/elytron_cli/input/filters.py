@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 import click
 
+from elytron_cli.input.files import valid
 from elytron_cli.input.options import OneOf, dated
-from elytron_cli.input.values import valid
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.recall import RecallFilters
-from elytron_core.planes.evidence import Trust
+from elytron_core.contracts.recall import RecallFilters
+from elytron_core.evidence import Trust
 
 ResultT = TypeVar("ResultT")
 

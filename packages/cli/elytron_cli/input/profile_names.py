@@ -5,7 +5,7 @@ from collections.abc import Callable
 import click
 
 from elytron_cli.input.options import Body, OneOf
-from elytron_core.planes.knowledge.profiles import ProfileName
+from elytron_core.profiles import ProfileName
 
 
 class _ProfileChoice(OneOf[ProfileName]):

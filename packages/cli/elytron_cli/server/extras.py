@@ -3,22 +3,48 @@
 from collections.abc import AsyncGenerator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elytron.flows.worker import Worker
+from elytron.ops.inspection import catalog_of
 from elytron.runtime import MemoryRuntime
-from elytron_a2a_shell.surfaces import a2a_surfaces
-from elytron_adapter.identity.principals import Authenticator
-from elytron_cli.server.protocols import allows, require_entry, speaks_a2a, speaks_mcp
-from elytron_core.errors import InvalidInput
+from elytron_a2a_shell.app import a2a_surfaces
+from elytron_adapter.identity.access_keys import Authenticator
+from elytron_core.contracts.inspection import Capability
+from elytron_core.errors import InvalidInput, Unsupported
 from elytron_gateway import limits as gateway_limits
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet
-from elytron_mcp_shell.surfaces import mcp_surfaces
+from elytron_mcp_shell.app import mcp_surfaces
 
 if TYPE_CHECKING:
+    from elytron.context import OperationContext
     from elytron_adapter.surface import Family
     from elytron_proxy import ProxySettings
+
+
+def allows(context: "OperationContext", entry: str, /) -> bool:
+    """True if the profile of a memory allows `entry`, by the catalog's name, and lets private material through."""
+    found: Capability = getattr(catalog_of(context).entry, entry)
+    return found.profile_allows and found.privacy_permits
+
+
+def require_entry(context: "OperationContext", entry: str, /) -> None:
+    """Raise Unsupported unless the profile of a memory allows `entry`."""
+    if not allows(context, entry):
+        name = context.profile.name.value
+        raise Unsupported(f"the profile {name} has no {entry}: take another profile, or open the memory in process")
+
+
+def speaks_mcp() -> bool:
+    """True if the extra "mcp" is installed."""
+    return find_spec("mcp") is not None
+
+
+def speaks_a2a() -> bool:
+    """True if the extra "a2a" is installed."""
+    return find_spec("a2a") is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +87,10 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
     from elytron_adapter.http.store import store_surfaces
     from elytron_gateway.accounts.users import UserKeys
     from elytron_gateway.extraction.file_type import readable_types
-    from elytron_gateway.resources.remote_sources import Allowed
+    from elytron_gateway.resources import Allowed
     from elytron_gateway.routes.surfaces import gateway_surfaces
-    from elytron_gateway.service import Gateway, GatewayOptions, Quota
+    from elytron_gateway.service import CatchingUp, Gateway, GatewayOptions, Quota
     from elytron_gateway.upstream.everos import EverOsUpstream
-    from elytron_gateway.upstream_sync import CatchingUp
     from elytron_proxy.app import llm_surfaces
 
     require_entry(runtime.context, "http_server")

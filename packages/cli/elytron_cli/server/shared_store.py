@@ -13,9 +13,9 @@ from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import MissingExtra
 from elytron_core.ids import Ids
-from elytron_core.planes.knowledge.profiles import ProfileName
-from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.models import LanguageModel
+from elytron_core.ports.store import KeyProvider
+from elytron_core.profiles import ProfileName
 from elytron_core.scope import Scope
 from elytron_replay.engines import SEALED, Engine, passing_key
 
@@ -76,7 +76,7 @@ async def _served(memory: MemoryRuntime) -> AsyncGenerator[int]:
         import uvicorn
 
         from elytron_adapter.http.store import store_surfaces
-        from elytron_adapter.identity.principals import Development
+        from elytron_adapter.identity.access_keys import Development
         from elytron_http_shell import create_app
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="stories on a store behind a server") from error

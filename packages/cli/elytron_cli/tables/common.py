@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Final, cast
 
 from elytron_cli.terminal.output import line, safe
 from elytron_core.clock import Instant, as_datetime
-from elytron_core.contracts.admin.inspection import JournalAccount, MemoryInspectionReport, MemoryReplayReport
-from elytron_core.contracts.conversation.projection import MemoryProjectionReport, MissReason
-from elytron_core.contracts.conversation.write import MemoryWriteReport
-from elytron_core.contracts.knowledge.control import MemoryControlReport, MemoryHistoryReport, MemoryListReport
-from elytron_core.contracts.knowledge.recall import RecallHit
-from elytron_core.planes.evidence import Trust
-from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabilities
+from elytron_core.contracts.control import MemoryControlReport, MemoryHistoryReport, MemoryListReport
+from elytron_core.contracts.inspection import JournalAccount, MemoryInspectionReport, MemoryReplayReport
+from elytron_core.contracts.projection import MemoryProjectionReport, MissReason
+from elytron_core.contracts.recall import RecallHit
+from elytron_core.contracts.transcript import MemoryWriteReport
+from elytron_core.evidence import Trust
+from elytron_core.profiles import ErasurePromise, StoreCapabilities
 
 if TYPE_CHECKING:
     from rich.console import Console

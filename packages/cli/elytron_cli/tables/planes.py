@@ -1,24 +1,305 @@
-"""Contents of the planes, as people read them at a terminal."""
+"""Facts in full, as people read them at a terminal."""
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 from elytron_cli.tables.common import known_by_id, more, pairs, table, when
-from elytron_cli.terminal.output import line
-from elytron_core.contracts.conversation.candidates import (
-    CandidateListReport,
-    CandidateResolveReport,
-    MemoryMergeReport,
-)
-from elytron_core.contracts.conversation.continuity import (
+from elytron_cli.terminal.output import line, safe
+from elytron_core.contracts.continuity import (
     ContinuityExportReport,
     ContinuityImportReport,
     ContinuityReport,
+    GardenReport,
+    SubjectsReport,
 )
-from elytron_core.contracts.knowledge.subjects import GardenReport, SubjectsReport
-from elytron_core.planes.conversation.candidates import Candidate, GardenProposal, SkillProposal
+from elytron_core.contracts.facts import (
+    CandidateListReport,
+    CandidateResolveReport,
+    FactChangeReport,
+    FactDetailReport,
+    FactEntry,
+    FactForgetReport,
+    FactListReport,
+    LearningReport,
+    MemoryMergeReport,
+    ProfileReport,
+)
+from elytron_core.contracts.records import (
+    RecordDeleteReport,
+    RecordGetReport,
+    RecordHistoryReport,
+    RecordNamespaceListReport,
+    RecordPutReport,
+    RecordSearchReport,
+)
+from elytron_core.contracts.skills import (
+    AgentSkillDirectoryReport,
+    RuntimeSkillDetailReport,
+    RuntimeSkillGovernReport,
+    RuntimeSkillListReport,
+    RuntimeSkillMutationReport,
+    RuntimeSkillReuseReport,
+    RuntimeSkillSummary,
+)
+from elytron_core.planes.candidates import Candidate, GardenProposal, SkillProposal
+from elytron_core.planes.facts import FreshnessHint, Learning
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+def fact_table(console: "Console", report: FactListReport, /) -> None:
+    """Show a page of facts, what was withheld, what is not learned, and how to go on."""
+    _table(console, report.items)
+    if report.withheld:
+        console.print(f"{report.withheld} private facts are withheld: --private shows them")
+    _rules(console, report.learning)
+    more(console, report.next_cursor)
+
+
+def fact_details(console: "Console", report: FactDetailReport, /) -> None:
+    """Show one fact in full."""
+    fact = report.fact
+    hint = "" if fact.hint is FreshnessHint.NONE else f": {fact.hint.value} it first"
+    chat = f" {fact.channel}/{fact.chat}" if fact.chat is not None else ""
+    pairs(
+        console,
+        (
+            ("id", fact.id),
+            ("topic", f"{fact.kind.value}: {fact.topic}"),
+            ("content", fact.content),
+            ("keywords", ", ".join((*fact.keywords, *fact.entities))),
+            ("state", fact.state.value),
+            ("why", fact.closed_because or ""),
+            ("confidence", f"{fact.confidence.value}, {fact.authority.value}, {fact.trust.value}"),
+            ("evidence", f"{fact.evidence_count}: {', '.join(fact.evidence)}"),
+            ("privacy", fact.privacy.value),
+            ("counts for", f"{fact.reach.value}{chat}"),
+            ("freshness", f"{fact.freshness.value}{hint}"),
+            ("observed", when(fact.observed_at)),
+            ("confirmed", when(fact.confirmed_at)),
+            ("last used", when(fact.last_used_at)),
+            ("holds from", when(fact.valid_from)),
+            ("holds until", when(fact.valid_to)),
+            ("superseded by", fact.superseded_by or ""),
+            ("version", fact.version),
+        ),
+    )
+
+
+def changed(console: "Console", report: FactChangeReport, /) -> None:
+    """Show what became of a fact."""
+    new = f"  now {line(report.new_id)}" if report.new_id is not None else ""
+    would = "would be " if report.dry_run else ""
+    console.print(f"{would}{report.outcome.value}  {line(report.id)}{new}", soft_wrap=True)
+    if report.reason is not None:
+        console.print(safe(report.reason), soft_wrap=True)
+    for other in report.remaining:
+        console.print(f"another version of it remains, for another time: {line(other)}", soft_wrap=True)
+
+
+def forgotten(console: "Console", report: FactForgetReport, /) -> None:
+    """Show which facts were forgotten, or would be."""
+    _table(console, report.items)
+    if report.withheld:
+        console.print(f"{report.withheld} private facts match and are left alone: --private includes them")
+    if report.has_more:
+        console.print("more facts match than one call takes: run it again afterwards")
+    if report.token is not None and report.items:
+        console.print(f"nothing was changed; to forget them: --token {safe(report.token)}", soft_wrap=True)
+    elif report.changed:
+        console.print(f"{len(report.items)} forgotten")
+
+
+def profiled(console: "Console", report: ProfileReport, /) -> None:
+    """Show a profile: its sentences if a model wrote it, and the facts by kind with what they rest on."""
+    for sentence in report.sentences:
+        console.print(f"{safe(sentence.text)} [{safe(', '.join(sentence.citations))}]", soft_wrap=True, markup=False)
+    if report.not_written is not None:
+        console.print(f"not written: {report.not_written}")
+    for group in report.groups:
+        rows = [
+            ((fact.bearing.value, f"{line(fact.topic)}: {line(fact.content)}", ", ".join(fact.evidence)), fact.id)
+            for fact in group.lines
+        ]
+        console.print(known_by_id(console, (group.kind.value, "what", "evidence"), rows))
+    if not report.groups:
+        console.print("no current facts")
+    if report.left_out:
+        console.print(f"{report.left_out} more facts: --limit shows them")
+    if report.withheld:
+        console.print(f"{report.withheld} private facts are withheld: --private shows them")
+
+
+def learned(console: "Console", report: LearningReport, /) -> None:
+    """Show what is not learned now."""
+    if report.tombstones:
+        console.print(f"{report.tombstones} tombstones removed")
+    _rules(console, report.learning)
+    if not report.changed:
+        console.print("nothing was changed")
+
+
+def _table(console: "Console", facts: tuple[FactEntry, ...]) -> None:
+    rows = [(_row(fact), fact.id) for fact in facts]
+    known_by_id(console, ("kind", "state", "confidence", "privacy", "hint", "what"), rows, none="no facts")
+
+
+def _row(fact: FactEntry) -> tuple[str, ...]:
+    worth = f"{fact.confidence} x{fact.evidence_count}"
+    return fact.kind, fact.state, worth, fact.privacy, fact.hint, f"{fact.topic}: {fact.content}"
+
+
+def _rules(console: "Console", learning: Learning) -> None:
+    rows = (
+        ("everything" if rule.topic is None else rule.topic, rule.state, when(rule.since), rule.by, rule.reason)
+        for rule in learning.rules
+    )
+    table(console, ("not learned", "state", "since", "by", "why"), rows)
+
+
+def stored(console: "Console", report: RecordPutReport, /) -> None:
+    """Show what became of a put."""
+    told = "stored" if report.changed else "would be stored" if report.dry_run else "unchanged"
+    console.print(f"{told}  version {report.record.version}  {report.record.id}", soft_wrap=True)
+
+
+def record_details(console: "Console", report: RecordGetReport, /) -> None:
+    """Show one record."""
+    record = report.record
+    until = f"  until {when(record.expires_at)}" if record.expires_at is not None else ""
+    console.print(_json(record.value), soft_wrap=True)
+    if record.text:
+        console.print(line(record.text), soft_wrap=True)
+    console.print(f"version {record.version}  {when(record.updated_at)}{until}  {record.id}", soft_wrap=True)
+
+
+def deleted(console: "Console", report: RecordDeleteReport, /) -> None:
+    """Show what became of a deletion."""
+    told = f"deleted {report.id}, version {report.version}" if report.version else "there is no such record"
+    console.print(told, soft_wrap=True)
+
+
+def found(console: "Console", report: RecordSearchReport, /) -> None:
+    """Show the records of a search."""
+    rows = (
+        ("/".join(one.namespace), one.key, one.version, when(one.updated_at), _json(one.value)) for one in report.items
+    )
+    table(console, ("namespace", "key", "version", "date", "value"), rows, numbers=("version",), none="no records")
+    if report.has_more:
+        console.print("there are more: --offset continues")
+
+
+def record_table(console: "Console", report: RecordNamespaceListReport, /) -> None:
+    """Show namespaces."""
+    rows = (("/".join(one.namespace), one.records) for one in report.namespaces)
+    table(console, ("namespace", "records"), rows, numbers=("records",), none="no namespaces")
+    if report.has_more:
+        console.print("there are more: --offset continues")
+
+
+def versions(console: "Console", report: RecordHistoryReport, /) -> None:
+    """Show the versions of a record."""
+    rows = ((one.version, when(one.at), "deleted" if one.deleted else _json(one.value)) for one in report.versions)
+    table(console, ("version", "date", "value"), rows, numbers=("version",))
+
+
+def _json(value: Any) -> str:
+    return line(json.dumps(value, ensure_ascii=False))
+
+
+def skill_table(console: "Console", report: RuntimeSkillListReport, /) -> None:
+    """Show the skills, and how many there are in all."""
+    rows = (
+        (skill.name, skill.topic, skill.title, _state(skill), skill.quality, _used(skill))
+        for skill in report.runtime_skills
+    )
+    table(console, ("name", "topic", "title", "state", "quality", "used"), rows, numbers=("quality", "used"))
+    told = f"{report.total} in all, {report.active} active, {report.disabled} disabled, {report.retired} retired"
+    console.print(told + ("; there are more" if report.clipped else ""))
+
+
+def skill_details(console: "Console", report: RuntimeSkillDetailReport, /) -> None:
+    """Show one skill, whole."""
+    skill = report.skill
+    pairs(
+        console,
+        {
+            "name": skill.name,
+            "topic": skill.topic,
+            "title": skill.title,
+            "summary": skill.summary,
+            "state": _state(skill),
+            "quality": str(skill.quality),
+            "used": _used(skill),
+            "source": f"{skill.source.value} ({skill.origin.value})",
+            "updated": when(skill.updated_at),
+            "citations": ", ".join(report.citations),
+            "supersedes": ", ".join(skill.supersedes),
+            "superseded by": skill.superseded_by or "",
+            "last outcome": f"{when(report.last_outcome_at)} {report.last_outcome_note}".strip(),
+        }.items(),
+    )
+    console.print()
+    console.print(safe(report.procedure), soft_wrap=True)
+    if len(report.lineage) > 1:
+        rows = ((node.revision, node.name, node.status, when(node.at)) for node in report.lineage)
+        table(console, ("revision", "name", "status", "date"), rows, numbers=("revision",))
+    for diff in report.strategy_diffs:
+        why = f": {line(diff.reason)}" if diff.reason else ""
+        console.print(f"{when(diff.at)} revision {diff.revision}, {diff.change.value}{why}", soft_wrap=True)
+        for sign, text in (("-", diff.before), ("+", diff.after)):
+            for part in text.splitlines():
+                console.print(f"  {sign} {safe(part)}", soft_wrap=True)
+
+
+def mutated(console: "Console", report: RuntimeSkillMutationReport, /) -> None:
+    """Show what was done to one skill."""
+    if report.refused is not None:
+        console.print(f"refused: {report.reason}", soft_wrap=True)
+    elif not report.changed:
+        console.print("nothing was changed")
+    elif report.skill is None:
+        console.print(f"deleted {line(report.name)}", soft_wrap=True)
+    else:
+        told = f"revision {report.skill.revision}, {_state(report.skill)}"
+        console.print(f"changed {line(report.name)}: {told}", soft_wrap=True)
+
+
+def reused(console: "Console", report: RuntimeSkillReuseReport, /) -> None:
+    """Show for which skills the outcome was noted."""
+    for name in report.recorded:
+        console.print(f"noted  {line(name)}", soft_wrap=True)
+    for name in report.unknown:
+        console.print(f"no such skill  {line(name)}", soft_wrap=True)
+
+
+def governed(console: "Console", report: RuntimeSkillGovernReport, /) -> None:
+    """Show what governance did, or would do."""
+    for what in ("active", "stale", "low_value", "retired", "merged", "pruned"):
+        names: tuple[str, ...] = getattr(report, what)
+        for name in names:
+            console.print(f"{what:<9}  {line(name)}", soft_wrap=True)
+    console.print(f"{report.looked_at} looked at" + ("" if report.changed else "; nothing was changed"))
+
+
+def directories(console: "Console", report: AgentSkillDirectoryReport, /) -> None:
+    """Show the agent skills, and what was left out."""
+    rows = ((skill.name, skill.description, skill.place, sum(skill.resources.values())) for skill in report.skills)
+    table(console, ("name", "description", "place", "files"), rows, numbers=("files",))
+    for skipped in report.skipped:
+        console.print(f"left out  {line(skipped.place)}: {skipped.reason.value}", soft_wrap=True)
+    console.print(f"{len(report.skills)} skills in {report.directories} directories")
+
+
+def _state(skill: RuntimeSkillSummary) -> str:
+    marks = ("" if skill.enabled else "disabled", "forgotten" if skill.forgotten else "")
+    pending = "revision pending" if skill.revision_pending else ""
+    return ", ".join(part for part in (skill.state.value, *marks, pending) if part)
+
+
+def _used(skill: RuntimeSkillSummary) -> str:
+    return f"{skill.use_count}× +{skill.validated_count} -{skill.mismatch_count}"
 
 
 def candidates_listed(console: "Console", report: CandidateListReport, /) -> None:

@@ -7,12 +7,10 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.scope_fields import Reason, ScopedRequest, ScrubbedCounts
 from elytron_core.model import Value
-from elytron_core.planes import tools
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge.procedural import ReuseOutcome
-from elytron_core.scope import Name
+from elytron_core.planes import tools, transcript
+from elytron_core.planes.skills import ReuseOutcome
+from elytron_core.scope import Name, Reason, ScopedRequest, ScrubbedCounts
 
 RegistryRefs = Annotated[tuple[tools.AgentToolRegistryRef, ...], Field(max_length=limits.TOOL_REGISTRIES)]
 

@@ -1,18 +1,86 @@
-"""The space's own record: made with its first write, read before every other."""
+"""The space's own record, the audit of its changes, and the access keys of the system space."""
 
 import hashlib
+from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from elytron_core import canonical
+from pydantic import Field
+
+from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
 from elytron_core.ids import ConversationTag, SkillId
 from elytron_core.model import Value
-from elytron_core.planes import derived_refs, embedding, tools
-from elytron_core.planes.admin import audit, gateway, jobs
-from elytron_core.planes.conversation import attributes, candidates, continuity, execution, summaries, transcript
-from elytron_core.planes.knowledge import garden, learning_rules, long_term, notes, procedural, records, subjects
-from elytron_core.scope import ConversationKey
+from elytron_core.planes import (
+    candidates,
+    continuity,
+    embedding,
+    facts,
+    gateway,
+    jobs,
+    records,
+    skills,
+    subjects,
+    tools,
+    transcript,
+)
+from elytron_core.scope import ConversationKey, Name, Space
+
+AUDIT = "audit"
+WHOLE_SPACE: Final = "space"
+"""The id of a space's own history: what was done to it as a whole."""
+
+
+class AuditAction(StrEnum):
+    """A control call's effect on a memory."""
+
+    CORRECTED = "corrected"
+    SUPERSEDED = "superseded"
+    DELETED = "deleted"
+    FORGOTTEN = "forgotten"
+    RESTORED = "restored"
+    MARKED_STALE = "marked_stale"
+    INVALIDATED = "invalidated"
+    PRIVACY_CHANGED = "privacy_changed"
+    SCOPE_CHANGED = "scope_changed"
+    ARCHIVED = "archived"
+    MASKED = "masked"
+    RAW_DELETED = "raw_deleted"
+    ENABLED = "enabled"
+    DISABLED = "disabled"
+    MERGED = "merged"
+    RECOVERED = "recovered"
+
+
+class AuditEvent(Value):
+    """One control call. `by` is the principal, or the transport of a call without one.
+
+    `audit_id` is the id of the caller's own records, `source` what the caller said to be; neither proves anything.
+    """
+
+    action: AuditAction
+    at: Instant
+    by: str
+    reason: str = ""
+    part: int | None = None
+    """The message of a turn; None: the whole document."""
+    audit_id: str | None = None
+    source: str | None = None
+
+
+class AuditTrail(Value):
+    """The control calls on one document, oldest first; beyond the bound the oldest goes."""
+
+    events: Annotated[tuple[AuditEvent, ...], Field(max_length=limits.AUDIT_EVENTS)] = ()
+
+    def plus(self, *events: AuditEvent) -> "AuditTrail":
+        """Return the trail with `events` at its end."""
+        return AuditTrail(events=(*self.events, *events)[-limits.AUDIT_EVENTS :])
+
+    def without(self, part: int, /) -> "AuditTrail":
+        """Return the trail without the events of one message."""
+        return AuditTrail(events=tuple(event for event in self.events if event.part != part))
+
 
 SPACE = "space"
 
@@ -35,25 +103,25 @@ _DECLARED = (
     Collection(transcript.TURNS, "transcript", by_conversation=True),
     Collection(transcript.TURN_NAMES, "transcript", beside=True),
     Collection(transcript.CHAT_ALIASES, "transcript", beside=True),
-    Collection(attributes.TURN_ATTRIBUTES, "transcript", beside=True),
-    Collection(derived_refs.DERIVED_REFS, "transcript", beside=True),
-    Collection(audit.AUDIT, beside=True),
-    Collection(long_term.FACTS, "long_term"),
-    Collection(long_term.SLOTS, "long_term", beside=True),
-    Collection(long_term.FACT_USES, "long_term", beside=True),
-    Collection(learning_rules.TOMBSTONES, "long_term", beside=True),
-    Collection(learning_rules.LEARNING, "long_term"),
-    Collection(procedural.SKILLS, "procedural"),
+    Collection(transcript.TURN_ATTRIBUTES, "transcript", beside=True),
+    Collection(transcript.DERIVED_REFS, "transcript", beside=True),
+    Collection(AUDIT, beside=True),
+    Collection(facts.FACTS, "long_term"),
+    Collection(facts.SLOTS, "long_term", beside=True),
+    Collection(facts.FACT_USES, "long_term", beside=True),
+    Collection(facts.TOMBSTONES, "long_term", beside=True),
+    Collection(facts.LEARNING, "long_term"),
+    Collection(skills.SKILLS, "procedural"),
     Collection(tools.REGISTRIES, "tools"),
     Collection(tools.EXPERIENCES, "tools"),
     Collection(embedding.VECTORS, "embedding"),
     Collection(embedding.EMBEDDING, "embedding"),
     Collection(candidates.CANDIDATES, "candidates"),
     Collection(continuity.CAPSULES, "continuity", by_conversation=True),
-    Collection(execution.EXECUTION, "continuity"),
-    Collection(summaries.SUMMARIES, "continuity", by_conversation=True),
-    Collection(notes.NOTES),
-    Collection(garden.GARDEN),
+    Collection(continuity.EXECUTION, "continuity"),
+    Collection(continuity.SUMMARIES, "continuity", by_conversation=True),
+    Collection(continuity.NOTES),
+    Collection(continuity.GARDEN),
     Collection(subjects.SUBJECTS, "subjects"),
     Collection(subjects.SUBJECT_EDGES, "subjects"),
     Collection(subjects.SOUL_BINDINGS, "subjects"),
@@ -91,7 +159,7 @@ class SpaceRecord(Value):
 
     def tag(self, purpose: str, /, *parts: str) -> str:
         """Return the keyed tag of `parts` for `purpose`: hex digits."""
-        return canonical.tag(self._key, purpose, *parts, size=TAG_DIGITS)
+        return strict_json.tag(self._key, purpose, *parts, size=TAG_DIGITS)
 
     @cached_property
     def _conversations(self) -> dict[ConversationKey, ConversationTag]:
@@ -123,15 +191,15 @@ class SpaceRecord(Value):
     def derived_tag(self, plane: str, store_key: str, /) -> str:
         return self.tag("derived", plane, store_key)
 
-    def slot_tag(self, kind: long_term.Kind, topic: str, home: ConversationKey | None = None, /) -> str:
+    def slot_tag(self, kind: facts.Kind, topic: str, home: ConversationKey | None = None, /) -> str:
         """Return the tag of a slot; facts that count in one conversation alone have slots of their own."""
-        return self.tag("slot", kind.value, long_term.topic_key(topic), *(home or ()))
+        return self.tag("slot", kind.value, facts.topic_key(topic), *(home or ()))
 
     def earlier_slot_tags(
-        self, kind: long_term.Kind, topic: str, home: ConversationKey | None = None, /
+        self, kind: facts.Kind, topic: str, home: ConversationKey | None = None, /
     ) -> tuple[str, ...]:
         """Return the tags that earlier builds may have given the slot."""
-        return tuple(self.tag("slot", kind.value, key, *(home or ())) for key in long_term.earlier_topic_keys(topic))
+        return tuple(self.tag("slot", kind.value, key, *(home or ())) for key in facts.earlier_topic_keys(topic))
 
     def skill_tag(self, name: str, /) -> SkillId:
         return SkillId(self.tag("skill", name))
@@ -161,15 +229,75 @@ class SpaceRecord(Value):
 
     def digest(self, body: bytes, /) -> str:
         """Return the keyed digest of a document's body, as journals may show it."""
-        return canonical.keyed_digest(self._key, body)
+        return strict_json.keyed_digest(self._key, body)
 
     def answer_key(self, key: str, request: bytes, /) -> bytes:
         """Return the 32 bytes that seal what a repeat of `request` under an idempotency key is answered."""
-        state = canonical.keyed_chain(self._key, b"answer", size=32)
+        state = strict_json.keyed_chain(self._key, b"answer", size=32)
         name = key.encode()
         state.update(len(name).to_bytes(8, "big") + name + request)
         return state.digest()
 
     def chain(self, purpose: bytes, /, *, size: int) -> "hashlib.blake2b":
         """Return a running keyed digest for `purpose`, `size` bytes long."""
-        return canonical.keyed_chain(self._key, purpose, size=size)
+        return strict_json.keyed_chain(self._key, purpose, size=size)
+
+
+ACCESS_KEYS: Final = "access_keys"
+ACCESS_USAGE: Final = "access_usage"
+
+
+class PrincipalKind(StrEnum):
+    """Kind of a principal."""
+
+    OPERATOR = "operator"
+    """Runs the server: every space, every operation, users and keys."""
+    USER = "user"
+    """Has one space, and every member's operation in it."""
+    DEVICE = "device"
+    """Acts for a user: the user's space, member's operations, no erasure of the whole space."""
+    DEVELOPER = "developer"
+    """The caller of a server in loopback development mode: an operator without a credential."""
+
+
+QuotaLimit = Annotated[int, Field(ge=1, le=10**12)]
+
+
+class KeyQuota(Value):
+    """Upper limits of the calls with one access key. A quantity without a limit is not bounded by it.
+
+    A day begins at midnight UTC. Bytes are those of the bodies of requests.
+    """
+
+    calls_per_minute: QuotaLimit | None = None
+    calls_per_day: QuotaLimit | None = None
+    bytes_per_day: QuotaLimit | None = None
+
+    @property
+    def is_daily(self) -> bool:
+        """Return whether anything of a day is bounded."""
+        return self.calls_per_day is not None or self.bytes_per_day is not None
+
+
+class KeyUsage(Value):
+    """Usage of one access key on one day, counted from 1970 in UTC."""
+
+    day: int
+    calls: int = 0
+    size_bytes: int = 0
+
+
+class AccessKey(Value):
+    """A key as it is stored: its principal and the keyed digest of its secret, which reveals nothing of it."""
+
+    id: str
+    kind: PrincipalKind
+    space: Space | None = None
+    label: Name
+    digest: str
+    created_at: Instant
+    rotations: int = 0
+    rotated_at: Instant | None = None
+    revoked_at: Instant | None = None
+    last_used_at: Instant | None = None
+    quota: KeyQuota | None = None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from elytron_core.policy.query.question_label import QuestionLabel
+from elytron_core.policy.ranking.query import QuestionLabel
 
 
 class Speaker(StrEnum):

@@ -13,17 +13,16 @@ Rules that hold for every store:
 """
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.ids import SpaceId
-from elytron_core.names import require_name
-from elytron_core.planes.knowledge.profiles import StoreCapabilities
+from elytron_core.ids import SpaceId, require_name
+from elytron_core.profiles import StoreCapabilities
 
 _COLLECTION = re.compile(r"[a-z][a-z_]{0,31}")
 _KEY = re.compile(r"[0-9a-f][0-9a-f.-]{0,95}")
@@ -384,3 +383,64 @@ def require_ref(ref: Ref, /) -> None:
 def require_space(space: str, /) -> None:
     """Raise InvalidInput unless `space` is a usable name: see `require_name`."""
     require_name(space, field="space", limit=limits.SPACE_CHARS)
+
+
+ItemT = TypeVar("ItemT")
+PlaceT = TypeVar("PlaceT", str, int)
+
+
+async def _pages(
+    read: Callable[[PlaceT], Awaitable[Sequence[ItemT]]], place: Callable[[ItemT], PlaceT], after: PlaceT
+) -> AsyncIterator[ItemT]:
+    """Yield what `read` returns behind `after`, until a page is empty: a wrapper may leave items of a page out."""
+    while page := await read(after):
+        for item in page:
+            yield item
+        after = place(page[-1])
+
+
+def documents(
+    store: Store, space: SpaceId, collection: str, /, *, prefix: str = "", after: str = "", page: int = limits.SCAN_MAX
+) -> AsyncIterator[Document]:
+    """Yield the documents of `collection` behind the key `after`, in key order."""
+
+    def read(behind: str) -> Awaitable[Sequence[Document]]:
+        return store.scan(space, collection, prefix=prefix, after=behind, limit=page)
+
+    return _pages(read, lambda document: document.ref.key, after)
+
+
+def entries(
+    store: Store, space: SpaceId, /, *, after: int = 0, page: int = limits.JOURNAL_MAX
+) -> AsyncIterator[JournalEntry]:
+    """Yield the journal of `space` behind the sequence `after`, in order."""
+
+    def read(behind: int) -> Awaitable[Sequence[JournalEntry]]:
+        return store.journal(space, after=behind, limit=page)
+
+    return _pages(read, lambda entry: entry.sequence, after)
+
+
+def spaces(store: Store, /) -> AsyncIterator[SpaceId]:
+    """Yield every space, in the order of the store."""
+
+    def read(behind: str) -> Awaitable[Sequence[SpaceId]]:
+        return store.spaces(after=behind, limit=limits.SCAN_MAX)
+
+    return _pages(read, str, "")
+
+
+class KeyProvider(Protocol):
+    """Wraps and unwraps data keys under key-encryption keys that it holds (file, environment, a key service)."""
+
+    def current(self, /) -> str:
+        """Return the id of the key that new data keys are wrapped under; ids are not secret."""
+        ...
+
+    async def wrap(self, data_key: bytes, /, *, key_id: str, context: bytes) -> bytes:
+        """Return `data_key` sealed under `key_id` and bound to `context`. Raises KeyMissing."""
+        ...
+
+    async def unwrap(self, wrapped: bytes, /, *, key_id: str, context: bytes) -> bytes:
+        """Return the data key in `wrapped`. Raises KeyMissing for an unknown id, SealBroken for altered bytes."""
+        ...

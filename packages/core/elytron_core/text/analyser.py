@@ -13,7 +13,67 @@ from itertools import chain, islice
 from typing import Any
 
 from elytron_core import limits
-from elytron_core.text import irregular_forms, stopwords
+
+_VERBS = """
+awake awoke awoken|bear bore borne|beat beaten|become became|begin began begun|bend bent|bind bound|bite bit bitten
+bleed bled|blow blew blown|break broke broken|breed bred|bring brought|build built|buy bought|catch caught
+choose chose chosen|come came|creep crept|deal dealt|dig dug|draw drew drawn|dream dreamt|drink drank drunk
+drive drove driven|eat ate eaten|fall fell fallen|feed fed|feel felt|fight fought|find found|flee fled|fly flew flown
+forbid forbade forbidden|forget forgot forgotten|forgive forgave forgiven|freeze froze frozen|get got gotten
+give gave given|go went gone|grow grew grown|hang hung|hear heard|hide hid hidden|hold held|keep kept|kneel knelt
+know knew known|lay laid|lead led|lean leant|learn learnt|leave left|lend lent|lie lay lain|light lit|lose lost
+make made|mean meant|meet met|mistake mistook mistaken|pay paid|ride rode ridden|ring rang rung|rise rose risen
+run ran|say said|see saw seen|seek sought|sell sold|send sent|sew sewn|shake shook shaken|shine shone|shoot shot
+show shown|shrink shrank shrunk|sing sang sung|sink sank sunk|sit sat|sleep slept|slide slid|speak spoke spoken
+spend spent|spill spilt|spin spun|spring sprang sprung|stand stood|steal stole stolen|stick stuck|sting stung
+strike struck|swear swore sworn|sweep swept|swim swam swum|swing swung|take took taken|teach taught|tear tore torn
+tell told|think thought|throw threw thrown|understand understood|wake woke woken|wear wore worn|weave wove woven
+weep wept|win won|wind wound|write wrote written
+"""
+_PLURALS = """
+child children|foot feet|goose geese|knife knives|leaf leaves|life lives|loaf loaves|man men|mouse mice|person people
+shelf shelves|thief thieves|tooth teeth|wife wives|wolf wolves|woman women
+"""
+_TWO_WORDS = frozenset(("bore", "bound", "found", "lay", "leaves", "left", "lives", "rose", "saw", "wound"))
+"""Forms that are words of their own just as often, and so are kept as they are."""
+
+
+def _forms() -> dict[str, str]:
+    groups = (words.split() for words in (_VERBS + "|" + _PLURALS).replace("\n", "|").split("|"))
+    return {form: words[0] for words in groups for form in words[1:] if form not in _TWO_WORDS}
+
+
+BASES = _forms()
+"""From a form to the word whose stem it is given."""
+
+
+_ENGLISH = """
+a about after all also am an and any are as at be because been before being between both but by can could d did do does
+doing don during each few for from had has have having he her hers him his how i if in into is it its itself just ll m
+me more most my myself no nor not now o of on only or other our ours over own re s same she should so some such t than
+that the their theirs them then there these they this those to too us ve was we were what when where which while who
+whom whose why will with would y you your yours
+"""
+_ASKING = """
+amount ask big certain chat convers current date day decid describ differ discuss earlier exampl far feel get go
+happen kind know long make mani mention name number often old part person place previous purpos reason recal recent
+rememb remind say share someon sort specif take talk tell thing think time type use various way
+"""
+_FORMS = "end everyth gener kind list moment order outlin overview recap sequenc step summari summaris term timelin"
+_CHINESE = "什么 怎么 怎样 哪里 哪个 哪些 为什 多少 是谁 是否 是不 不是 我的 你的 他的 她的 了吗 的吗 是什 谁是"
+
+ENGLISH = frozenset(_ENGLISH.split())
+CHINESE = frozenset(_CHINESE.split())
+"""Pairs of characters that ask or join; only queries leave them out, for a pair may straddle two real words."""
+CHINESE_ASKING = re.compile(
+    "什么时候|为什么|[叫是]?什么|怎么样?|怎样|在?哪[里儿]|哪[个些]|多少|[是叫]谁|谁是?|是否|是不是|[我你他她]的|[吗呢吧]$"
+)
+"""Cuts in a Chinese question, so that no pair of characters joins the matter asked about and a word that asks."""
+ASKING = frozenset(_ASKING.split())
+"""Stems with which a query says what kind of thing it wants ("the name of", "how long", "mention"), and little else."""
+FORMS = frozenset(_FORMS.split())
+"""Stems with which it says in which form it wants the answer ("summarise", "in order", "at the moment")."""
+
 
 VERSION = 4
 """Grows with every change of what `terms` returns: an index built by another version is built again."""
@@ -117,10 +177,10 @@ class Analyser:
                 found += self._learn(token) if terms is None else terms
             else:
                 runs.append(token)
-                found += chain.from_iterable(map(_pairs, filter(None, stopwords.CHINESE_ASKING.split(token))))
+                found += chain.from_iterable(map(_pairs, filter(None, CHINESE_ASKING.split(token))))
         if is_plain and found:
             return list(dict.fromkeys(found))[: limits.QUERY_TERMS]
-        asked = [term for term in found if term not in stopwords.CHINESE and not _PICTURE.fullmatch(term)]
+        asked = [term for term in found if term not in CHINESE and not _PICTURE.fullmatch(term)]
         asked = asked or found or list(chain.from_iterable(map(_pairs, runs))) or self._bare(text)
         return list(dict.fromkeys(asked))[: limits.QUERY_TERMS]
 
@@ -200,13 +260,13 @@ class Analyser:
                 yield from self._simple(_fold(hump[0]))
 
     def _simple(self, folded: str) -> Iterator[str]:
-        if not folded or folded in stopwords.ENGLISH:
+        if not folded or folded in ENGLISH:
             return
         ordinal = _ORDINAL.fullmatch(folded)
         if ordinal is not None:
             yield ordinal[1]
         elif _PLAIN.fullmatch(folded):
-            yield self._stem(irregular_forms.BASES.get(folded, folded))
+            yield self._stem(BASES.get(folded, folded))
         else:
             yield folded
 
@@ -257,7 +317,7 @@ def _fold(token: str) -> str:
 def _joined(names: list[str]) -> str:
     """Return a name as it is written without its apostrophe, O'Brien's as obrien; empty for what is no such name."""
     first, rest, *more = (_fold(name) for name in names)
-    is_name = len(first) == 1 and len(rest) >= _NAME_CHARS and rest not in stopwords.ENGLISH and more in ([], ["s"])
+    is_name = len(first) == 1 and len(rest) >= _NAME_CHARS and rest not in ENGLISH and more in ([], ["s"])
     return first + rest if is_name else ""
 
 

@@ -1,18 +1,22 @@
 """Users and their keys. A key is derived from a secret, so that the same one can be given again and none is stored."""
 
 import base64
+import hashlib
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from elytron.context import OperationContext
 from elytron.state.conflict_retry import Race
-from elytron_adapter.identity.principals import Principal, PrincipalKind
-from elytron_core import canonical
+from elytron_adapter.identity.access_keys import Principal
+from elytron_core import strict_json
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, LimitExceeded, NotFound, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
-from elytron_core.planes.admin.gateway import KEYS, USERS, KeyName, User
+from elytron_core.model import Value
+from elytron_core.planes.gateway import KEYS, USERS, KeyName, User
+from elytron_core.planes.space import PrincipalKind
 from elytron_core.ports.store import Delete, Erasure, Put, Ref
+from elytron_core.strict_json import canonical_bytes
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.collection import Kept, Shelf, commit, record_of
 from elytron_gateway.names import require_user_id
@@ -179,7 +183,7 @@ class Users:
 
     async def _key(self, user: User) -> str:
         secret = self._secret or bytes.fromhex((await record_of(self._ctx, SPACE)).secret)
-        tag = canonical.tag(secret[:64], "gateway user key", user.user_id, user.salt, size=_DIGITS)
+        tag = strict_json.tag(secret[:64], "gateway user key", user.user_id, user.salt, size=_DIGITS)
         return PREFIX + base64.urlsafe_b64encode(bytes.fromhex(tag)).decode("ascii").rstrip("=")
 
 
@@ -200,3 +204,45 @@ class UserKeys:
 def principal_of(user: User, /) -> Principal:
     """Return the user's principal, the same on every transport, so that limits hold over all of them."""
     return Principal(f"gateway:{user.user_id}", PrincipalKind.USER, SpaceId(user.user_id))
+
+
+class ErasedUser(Value):
+    """The removed documents of a user, space by space: collections with the count of their documents."""
+
+    user_id: str
+    at: int
+    removed: dict[str, dict[str, int]]
+
+
+class SignedReport(Value):
+    """A report with an Ed25519 signature over its canonical JSON, and the public key that checks it; both in hex."""
+
+    report: ErasedUser
+    signature: str
+    public_key: str
+
+
+def sign(report: ErasedUser, secret: bytes, /) -> SignedReport:
+    """Return `report` signed under a key made from `secret`."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    seed = hashlib.blake2b(b"elytron gateway report", key=secret[:64], digest_size=32).digest()
+    key = Ed25519PrivateKey.from_private_bytes(seed)
+    return SignedReport(
+        report=report,
+        signature=key.sign(canonical_bytes(report)).hex(),
+        public_key=key.public_key().public_bytes_raw().hex(),
+    )
+
+
+def is_genuine(signed: SignedReport, public_key: str, /) -> bool:
+    """Return whether the signature of `signed` is by the holder of `public_key`."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
+        key.verify(bytes.fromhex(signed.signature), canonical_bytes(signed.report))
+    except (InvalidSignature, ValueError):
+        return False
+    return True

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from elytron.remote.address import proxy_of
+from elytron.remote.wire import proxy_of
 from elytron_core import limits
 from elytron_core.errors import GatewayRefused, InvalidInput, MissingExtra, Unreachable
 from elytron_core.model import Value

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from elytron_gateway.extraction.encodings import text_of
+from elytron_gateway.extraction.file_type import text_of
 
 if TYPE_CHECKING:
     from elytron_core.strict_json import Json

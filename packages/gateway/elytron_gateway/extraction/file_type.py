@@ -1,10 +1,80 @@
 """A file's type: decided by its bytes; its name only chooses between kinds of text."""
 
+import codecs
 import re
 from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Final
 
 from elytron_core.errors import UnsupportedMedia
-from elytron_gateway.extraction.encodings import text_of
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""Those of four bytes come before those of two, which begin alike."""
+_SAID = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
+"""The start of an HTML page that can declare its encoding: by the standard the first kilobyte."""
+_ISO: Final = (*range(1, 9), *range(10, 17))
+CHARSETS: Final = MappingProxyType(
+    {name: name for name in ("utf-8", "us-ascii", "big5", "gb18030", "shift_jis", "euc-jp", "iso-2022-jp", "euc-kr")}
+    | {"utf8": "utf-8", "ascii": "us-ascii", "sjis": "shift_jis", "x-sjis": "cp932", "windows-31j": "cp932"}
+    | {"gb2312": "gb18030", "gbk": "gb18030", "big5-hkscs": "big5hkscs", "ks_c_5601-1987": "cp949"}
+    | {"koi8-r": "koi8-r", "koi8-u": "koi8-u", "macintosh": "mac-roman", "latin1": "cp1252", "iso-8859-9": "cp1254"}
+    | {f"iso-8859-{number}": f"iso8859-{number}" for number in _ISO if number != 12}
+    | {f"windows-125{number}": f"cp125{number}" for number in range(9)}
+    | {f"cp125{number}": f"cp125{number}" for number in range(9)}
+    | {"windows-874": "cp874", "tis-620": "cp874", "cp932": "cp932", "ibm866": "cp866", "cp866": "cp866"}
+)
+"""The charsets that a page may say, by what decodes them: each in linear time, as not every codec does."""
+_SAID_WITHIN = 4 * 1024
+_SEEN = 64 * 1024
+_COMMON = 0.9
+_LATE = 0.15
+
+
+def text_of(data: bytes, /, *, is_whole: bool = True) -> str | None:
+    """Return the text in `data`; None if it is not text, or its encoding cannot be determined.
+
+    A part of a file may end within a character.
+    """
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return _decoded(data, encoding, is_whole=is_whole)
+    text = _decoded(data, "utf-8", is_whole=is_whole)
+    if text is not None:
+        return text
+    said = _SAID.search(data[:_SAID_WITHIN])
+    if said is not None:
+        encoding = CHARSETS.get(said[1].decode().lower())
+        return _decoded(data, encoding, is_whole=is_whole) if encoding is not None else None
+    return _decoded(data, "gb18030", is_whole=is_whole) if _is_chinese(data[:_SEEN]) else None
+
+
+def _decoded(data: bytes, encoding: str, *, is_whole: bool) -> str | None:
+    """Return the text without a mark before it; a text holds no NUL."""
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(data, is_whole)
+    except ValueError:
+        return None
+    return text if "\0" not in text else None
+
+
+def _is_chinese(data: bytes) -> bool:
+    """Return whether nearly all that is not ASCII are common characters of GB 2312, as in files of Chinese systems.
+
+    Other encodings of the same bytes fail: those of Western letters have single high bytes, Cyrillic ones the rarer
+    characters' bytes, Korean ones none of the later half of the common ones.
+    """
+    wide = [char.encode("gb18030") for char in data.decode("gb18030", errors="ignore") if not char.isascii()]
+    common = [code for code in wide if len(code) == 2 and 0xB0 <= code[0] <= 0xD7 and code[1] >= 0xA1]
+    marks = sum(len(code) == 2 and 0xA1 <= code[0] <= 0xA3 and code[1] >= 0xA1 for code in wide)
+    late = sum(code[0] >= 0xC9 for code in common)
+    return bool(common) and len(common) + marks >= _COMMON * len(wide) and late >= _LATE * len(common)
+
 
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _TEXTS = {

@@ -13,25 +13,21 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from elytron_adapter import codec
-from elytron_adapter.entry import Entrance
+from elytron_adapter import envelope
+from elytron_adapter.dispatch import Entrance
 from elytron_adapter.envelope import Rejected
-from elytron_adapter.http.bodies import body, require_json
-from elytron_adapter.http.handlers import request_id_of, shown
-from elytron_adapter.http.headers import IDEMPOTENCY_KEY, idempotency_key
-from elytron_adapter.http.responses import refused
-from elytron_adapter.identity.principals import OPERATORS
+from elytron_adapter.http.requests import IDEMPOTENCY_KEY, body, idempotency_key, require_json
+from elytron_adapter.http.responses import refused, request_id_of, shown
+from elytron_adapter.identity.access_keys import OPERATORS
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson, PermissionRefused, Unauthorized
 from elytron_core.model import Value
 from elytron_core.strict_json import Json, parse
 from elytron_gateway import wire
-from elytron_gateway.accounts.erasure_reports import SignedReport
-from elytron_gateway.accounts.users import principal_of
-from elytron_gateway.resources.documents import Given
-from elytron_gateway.routes.credentials import CUT, Claim, Unnamed, claimed, is_long, require_same
-from elytron_gateway.routes.forms import Form, form_kind
+from elytron_gateway.accounts.users import SignedReport, principal_of
+from elytron_gateway.resources import Given
+from elytron_gateway.routes.forms import CUT, Claim, Form, Unnamed, claimed, form_kind, is_long, require_same
 from elytron_gateway.service import Gateway
 
 FORM = "multipart/form-data"
@@ -96,7 +92,7 @@ class Guest:
     async def decoded(self, model: type[PlacedT], /) -> PlacedT:
         """Return the request in the body, with the user's credentials."""
         sent = await body(self.request.scope, self.request.receive, limit=limits.JSON_BYTES)
-        return self.signed(await codec.aside(len(sent), partial(codec.decode_as, model, sent)))
+        return self.signed(await envelope.aside(len(sent), partial(envelope.decode_as, model, sent)))
 
     def placed(self) -> wire.Placed:
         """Return where the user asks, from the address."""
@@ -119,7 +115,7 @@ def _bodies(gateway: Gateway, places: Places) -> Iterable[Surface]:
         async with places.of_operator(request):
             require_json(request.headers)
             sent = await body(request.scope, request.receive, limit=limits.HTTP_BODY_BYTES)
-            return await gateway.create_user(codec.decode_as(wire.UserRequest, sent))
+            return await gateway.create_user(envelope.decode_as(wire.UserRequest, sent))
 
     async def add(request: Request) -> Value:
         require_json(request.headers)
@@ -241,7 +237,7 @@ def _surface(
 
     async def answered(request: Request) -> Response:
         try:
-            return Response(codec.encode(await handler(request)), media_type="application/json")
+            return Response(envelope.encode(await handler(request)), media_type="application/json")
         except Unauthorized as error:
             reason = error.message if isinstance(error, Unnamed) else unknown
             told = Rejected(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=reason)
@@ -295,7 +291,7 @@ async def _add_form(request: Request, places: Places) -> Value:
     form_kind(request.headers)
     async with places.of_user(request) as guest, Form(guest.request) as form:
         fields = form.fields("user_id", "user_key", "session_id", "app_id", "project_id", "messages")
-        sent = guest.signed(await codec.aside(len(fields.get("messages", "")), partial(_add_of, fields)))
+        sent = guest.signed(await envelope.aside(len(fields.get("messages", "")), partial(_add_of, fields)))
         return await guest.gateway.add(
             sent, uploads=await form.uploads(), idempotency_key=idempotency_key(request.headers)
         )

@@ -15,11 +15,11 @@ from elytron.state.conflict_retry import RACES
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, GatewayRefused, NotFound, Unreachable
-from elytron_core.planes.admin.gateway import BACKLOG, BEHIND, Behind, Counts, MessageItem, Waiting, WaitingMessage
+from elytron_core.planes.gateway import BACKLOG, BEHIND, Behind, Counts, MessageItem, Waiting, WaitingMessage
 from elytron_core.ports.store import Ref
-from elytron_gateway import blobs
+from elytron_gateway import collection
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.accounts.usage_counts import Counting, Planned
+from elytron_gateway.accounts.quotas import Counting, Planned
 from elytron_gateway.accounts.users import SPACE
 from elytron_gateway.collection import Kept, Shelf, commit, record_of
 from elytron_gateway.names import Owner
@@ -49,7 +49,7 @@ class Backlog:
     async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
         """Tell the upstream, or keep the messages until it answers; what is kept is said so. Raises GatewayRefused."""
         # Each message has a key before it is first sent: one that is sent again after a lost answer is the same.
-        left = list(_parts([replace(one, key=one.key or blobs.new_key(self._ctx)) for one in told]))
+        left = list(_parts([replace(one, key=one.key or collection.new_key(self._ctx)) for one in told]))
         try:
             if (await self.drain(owner)).is_clear:
                 while left:
@@ -120,7 +120,8 @@ class Backlog:
         await self._mark(owner)
         at = self._ctx.clock.now()
         puts = [
-            self._waiting.put(blobs.new_key(self._ctx), _waiting(owner, session, part, at), expects=0) for part in parts
+            self._waiting.put(collection.new_key(self._ctx), _waiting(owner, session, part, at), expects=0)
+            for part in parts
         ]
 
         async def plan(counts: Counts) -> Planned[None]:
@@ -163,7 +164,9 @@ class Backlog:
         try:
             return tuple(
                 [
-                    Item(item, await blobs.read(self._ctx, owner.space, item.attachment) if item.attachment else b"")
+                    Item(
+                        item, await collection.read(self._ctx, owner.space, item.attachment) if item.attachment else b""
+                    )
                     for item in items
                 ]
             )

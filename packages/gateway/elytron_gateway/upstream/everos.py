@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from elytron_core import canonical, limits
+from elytron_core import limits, strict_json
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import GatewayRefused, InvalidInput, MissingExtra, Unreachable, Unsupported
-from elytron_core.planes.conversation.transcript import Role
+from elytron_core.evidence import Role
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.names import Owner
 from elytron_gateway.upstream.port import Added, Flushed, Found, Item, Told, Where
@@ -223,7 +223,7 @@ def _here(owner: Owner, session: object) -> str | None:
 def _key(told: Sequence[Told]) -> str | None:
     """Return a key by which these messages are recognised if sent again; None if they have none."""
     keys = [one.key for one in told]
-    return canonical.digest("\n".join(key for key in keys if key).encode())[:32] if all(keys) else None
+    return strict_json.digest("\n".join(key for key in keys if key).encode())[:32] if all(keys) else None
 
 
 def _place(owner: Owner, session: str) -> Json:

@@ -5,18 +5,18 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from elytron.erasure.removal import erase_many
-from elytron.recall.overrides import covered
+from elytron.recall.retrieval import covered
 from elytron.runtime import MemoryRuntime
 from elytron_core import limits
-from elytron_core.contracts.admin.maintenance import MemoryMaintainRequest
-from elytron_core.contracts.conversation.write import MemoryWriteRequest, Outcome, TranscriptWrite, TurnDraft
-from elytron_core.contracts.knowledge.control import ControlOutcome, MemoryForgetRequest, MemoryGetRequest
-from elytron_core.contracts.knowledge.recall import MemoryRecallRequest, Plane, RecallFilters, RecallHit
+from elytron_core.contracts.control import ControlOutcome, MemoryForgetRequest, MemoryGetRequest
+from elytron_core.contracts.maintenance import MemoryMaintainRequest
+from elytron_core.contracts.recall import MemoryRecallRequest, Plane, RecallFilters, RecallHit
+from elytron_core.contracts.transcript import MemoryWriteRequest, Outcome, TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.ids import TurnId
-from elytron_core.planes.admin.gateway import MessageItem
-from elytron_core.planes.conversation.transcript import TURNS, Message, Metadata, Turn, message_id
-from elytron_core.ports import store_pages
+from elytron_core.planes.gateway import MessageItem
+from elytron_core.planes.transcript import TURNS, Message, Metadata, Turn, message_id
+from elytron_core.ports import store
 from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
 from elytron_gateway import names
@@ -224,7 +224,7 @@ class EmbeddedUpstream:
         if record is None:
             return 0
         prefix = f"{record.conversation_tag(_scope(owner, session).conversation_key)}."
-        turns = store_pages.documents(ctx.store, owner.space, TURNS, prefix=prefix)
+        turns = store.documents(ctx.store, owner.space, TURNS, prefix=prefix)
         return await self.erase(owner, [memory_id async for turn in turns for memory_id in _messages_of(turn)])
 
     async def healthy(self) -> bool:

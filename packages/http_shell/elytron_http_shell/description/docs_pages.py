@@ -12,9 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from elytron.registry import WIRE_OPERATIONS
-from elytron_adapter.entry import Entrance
-from elytron_adapter.http.handlers import request_id_of, shown
-from elytron_adapter.http.responses import refused
+from elytron_adapter.dispatch import Entrance
+from elytron_adapter.http.responses import refused, request_id_of, shown
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_http_shell.description.openapi import client_document, document
 from elytron_http_shell.surfaces.operations import path_of

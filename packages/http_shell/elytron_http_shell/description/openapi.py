@@ -14,12 +14,11 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from elytron.memories.preconditions import READS
 from elytron_adapter.failures import FAILURES
-from elytron_adapter.http.problems import MEDIA_TYPE, Problem
+from elytron_adapter.http.responses import MEDIA_TYPE, Problem
 from elytron_adapter.surface import Access, Kind, Surface, Told
 from elytron_core import limits
-from elytron_core.contracts.admin.maintenance import PUTTING_OFF
-from elytron_http_shell.description.examples import ANSWERS, PROBLEM, REQUESTS
-from elytron_http_shell.description.schemas import REF, brief
+from elytron_core.contracts.maintenance import PUTTING_OFF
+from elytron_http_shell.description.schemas import ANSWERS, PROBLEM, REF, REQUESTS, brief
 
 Json = dict[str, Any]
 Refs = Mapping[tuple[Any, JsonSchemaMode], Json]

@@ -18,18 +18,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from elytron_adapter import codec
-from elytron_adapter.entry import Entrance
+from elytron_adapter import envelope
+from elytron_adapter.dispatch import Entrance
 from elytron_adapter.failures import rejection
-from elytron_adapter.http.handlers import principal_of, request_id_of, shown
-from elytron_adapter.http.problems import problem
+from elytron_adapter.http.responses import principal_of, problem, request_id_of, shown
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
 from elytron_core import scope as elytron_scope
-from elytron_core.caches.lru import LruCache
-from elytron_core.contracts.admin.events import EVENT_ID_PATTERN, Gap, GapReason, JournalEvent
 from elytron_core.errors import ElytronError, InvalidInput, Unauthorized
+from elytron_core.events import EVENT_ID_PATTERN, Gap, GapReason, JournalEvent
 from elytron_core.ids import SpaceId
+from elytron_core.lru_cache import LruCache
 from elytron_http_shell.streams.subscriptions import Streams, entries, space_of
 
 COOKIE = "elytron_events"
@@ -189,7 +188,7 @@ class EventStream:
             await asyncio.gather(coming, return_exceptions=True)
         if told is not None:
             rejected = rejection(told, request_id=request_id)
-            await self._send(send, b"event: error\ndata: %b\n\n" % codec.encode(problem(rejected)))
+            await self._send(send, b"event: error\ndata: %b\n\n" % envelope.encode(problem(rejected)))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send(self, send: Send, data: bytes, *, begins: bool = False) -> None:
@@ -210,11 +209,11 @@ def _line(item: JournalEvent | Gap) -> bytes:
     """Return the event of `item`; its data is JSON on one line, so nothing in it can end the event."""
     match item:
         case JournalEvent():
-            return b"id: %b\nevent: entry\ndata: %b\n\n" % (item.id.encode(), codec.encode(item))
+            return b"id: %b\nevent: entry\ndata: %b\n\n" % (item.id.encode(), envelope.encode(item))
         case Gap():
             # After a gap, a reader who comes again goes on behind it.
             behind = 0 if item.reason is GapReason.ERASED else item.last
-            return b"id: %d\nevent: gap\ndata: %b\n\n" % (behind, codec.encode(item))
+            return b"id: %d\nevent: gap\ndata: %b\n\n" % (behind, envelope.encode(item))
         case _:
             assert_never(item)
 

@@ -16,19 +16,17 @@ from pydantic import JsonValue, ValidationError
 
 from elytron.journal.follower import Follower, Journals, pages
 from elytron.registry import WIRE_OPERATIONS
-from elytron_adapter import codec
-from elytron_adapter.entry import Entrance, auth_of
+from elytron_adapter import envelope
+from elytron_adapter.dispatch import Entrance, auth_of, within
 from elytron_adapter.envelope import Accepted, Duplicated, Rejected, Transport
-from elytron_adapter.identity.principals import Principal
-from elytron_adapter.policy import within
+from elytron_adapter.identity.access_keys import Principal
 from elytron_core import limits
-from elytron_core.contracts.admin.events import Gap, JournalEvent, StreamKind
-from elytron_core.contracts.admin.inspection import LedgerOrder, MemoryReplayReport
-from elytron_core.contracts.scope_fields import ScopedRequest
+from elytron_core.contracts.inspection import LedgerOrder, MemoryReplayReport
 from elytron_core.errors import ElytronError, LimitExceeded, Unauthorized
+from elytron_core.events import Gap, JournalEvent, StreamKind
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value, invalid
-from elytron_core.scope import Scope
+from elytron_core.scope import Scope, ScopedRequest
 
 REPORTS: dict[StreamKind, str] = {
     StreamKind.PROJECTION: "project",
@@ -153,7 +151,7 @@ async def reports(
             match answer:
                 case Accepted(report=report) | Duplicated(report=report):
                     if _says_something(report):
-                        yield Reported(covered, codec.encode(report))
+                        yield Reported(covered, envelope.encode(report))
                     payload = _onward(payload, report)
                     is_due = isinstance(report, MemoryReplayReport) and report.has_more
                 case Rejected():

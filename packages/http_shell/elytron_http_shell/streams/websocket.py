@@ -16,17 +16,18 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from elytron_adapter import codec
-from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected, Transport
+from elytron_adapter import envelope
+from elytron_adapter.dispatch import Entrance
+from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected, Transport, asked_of
 from elytron_adapter.failures import rejection
 from elytron_adapter.flat_calls import own_scope
-from elytron_adapter.http.handlers import principal_of, request_id_of
-from elytron_adapter.http.headers import AUDIT_ID
-from elytron_adapter.identity.principals import Principal
-from elytron_adapter.seed_forms import asked_of
+from elytron_adapter.http.requests import AUDIT_ID
+from elytron_adapter.http.responses import principal_of, request_id_of
+from elytron_adapter.identity.access_keys import Principal
 from elytron_adapter.surface import Access, Kind, Surface
 from elytron_core import limits, strict_json
-from elytron_core.contracts.admin.events import (
+from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge, Unauthorized, Unsupported
+from elytron_core.events import (
     CloseCode,
     ErrorEvent,
     FrameError,
@@ -39,9 +40,9 @@ from elytron_core.contracts.admin.events import (
     Problem,
     StreamKind,
 )
-from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge, Unauthorized, Unsupported
 from elytron_core.model import invalid
-from elytron_http_shell.streams.subscriptions import Streams, entries, operation_of, reports, space_of
+from elytron_http_shell.streams import events
+from elytron_http_shell.streams.subscriptions import StreamBounds, Streams, entries, operation_of, reports, space_of
 
 logger = logging.getLogger(__name__)
 
@@ -194,7 +195,7 @@ class Connection:
         )
         match answer:
             case Accepted() | Duplicated() | Queued():
-                await self._out.put(_report(frame.id, operation, answer.kind, codec.encode(answer.report)))
+                await self._out.put(_report(frame.id, operation, answer.kind, envelope.encode(answer.report)))
             case Rejected():
                 await self._say(_error(frame.id, answer))
             case _:
@@ -249,7 +250,7 @@ class Connection:
                 await self._say(LifecycleEvent(id=frame.id, phase=Phase.GAP, gap=item))
                 continue
             await self._out.put(
-                _report(frame.id, "events", "accepted", codec.encode(item), sequence=item.sequence, event_id=item.id)
+                _report(frame.id, "events", "accepted", envelope.encode(item), sequence=item.sequence, event_id=item.id)
             )
 
     async def _send_reports(self, frame: InFrame, kind: StreamKind) -> None:
@@ -275,7 +276,7 @@ class Connection:
         await self._say(ErrorEvent(id=frame_id, error=Problem(code=key, detail=detail)))
 
     async def _say(self, frame: OutFrame) -> None:
-        await self._out.put(codec.encode(frame).decode())
+        await self._out.put(envelope.encode(frame).decode())
 
 
 def _log(error: Exception, frame_id: str) -> None:
@@ -389,3 +390,9 @@ def _report(
     if event_id is not None:
         head["event_id"] = event_id
     return f'{json.dumps(head)[:-1]}, "report": {report.decode()}}}'
+
+
+def streams(entrance: Entrance, /, *, bounds: StreamBounds | None = None) -> tuple[Surface, ...]:
+    """Return the surfaces at `/v1/events` and `/v1/ws`."""
+    shared = Streams(entrance, bounds=bounds)
+    return (*events.surfaces(shared), surface(shared))

@@ -13,29 +13,25 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from elytron_adapter.entry import Entrance
+from elytron_adapter.dispatch import Entrance, word_of
 from elytron_adapter.envelope import Accepted, Transport
 from elytron_adapter.envelope import Response as Answer
-from elytron_adapter.http.bodies import pieces, require_length
-from elytron_adapter.http.handlers import principal_of, request_id_of, shown
-from elytron_adapter.http.headers import AUDIT_ID
-from elytron_adapter.http.responses import rendered
-from elytron_adapter.identity.principals import PrincipalKind
-from elytron_adapter.policy import word_of
+from elytron_adapter.http.requests import AUDIT_ID, pieces, require_length
+from elytron_adapter.http.responses import principal_of, rendered, request_id_of, shown
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
-from elytron_core.contracts.admin.archive import (
+from elytron_core.contracts.archive import (
     ImportMode,
     MemoryImportReport,
     MemoryImportRequest,
     MemorySpaceExportReport,
     MemorySpaceExportRequest,
 )
-from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.errors import InvalidInput, LimitExceeded, PreconditionFailed
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value, invalid
-from elytron_core.scope import Scope
+from elytron_core.planes.space import PrincipalKind
+from elytron_core.scope import Scope, ScopedRequest
 
 PATH = "/v1/archive"
 MEDIA_TYPE = "application/zip"

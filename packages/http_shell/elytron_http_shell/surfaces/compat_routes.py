@@ -10,15 +10,12 @@ from starlette.types import Receive, Scope, Send
 
 from elytron.memories.preconditions import READS
 from elytron.registry import WIRE_OPERATIONS, AnyOperation
-from elytron_adapter.entry import Entrance
-from elytron_adapter.envelope import Accepted, Rejected, Transport
+from elytron_adapter.dispatch import Entrance
+from elytron_adapter.envelope import Accepted, Json, Rejected, Transport, asked_of
 from elytron_adapter.envelope import Response as Answer
 from elytron_adapter.flat_calls import own_scope
-from elytron_adapter.http.bodies import body, require_json
-from elytron_adapter.http.handlers import principal_of, request_id_of
-from elytron_adapter.http.headers import AUDIT_ID, heads_of, idempotency_key
-from elytron_adapter.http.responses import give, rendered
-from elytron_adapter.seed_forms import Json, asked_of
+from elytron_adapter.http.requests import AUDIT_ID, body, heads_of, idempotency_key, require_json
+from elytron_adapter.http.responses import give, principal_of, rendered, request_id_of
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import strict_json
 from elytron_core.contracts.tools import AgentToolRegistryUpsertReport

@@ -16,18 +16,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elytron.registry import by_name
-from elytron_adapter import codec
-from elytron_adapter.entry import Entrance
+from elytron_adapter import envelope
+from elytron_adapter.dispatch import Entrance
 from elytron_adapter.envelope import Accepted, AuthKind, Duplicated, Queued, Rejected, Source, SourceKind, Transport
-from elytron_adapter.http.bodies import body, require_json
-from elytron_adapter.http.handlers import request_id_of, shown
-from elytron_adapter.http.headers import AUDIT_ID
-from elytron_adapter.http.responses import refused
+from elytron_adapter.http.requests import AUDIT_ID, body, require_json
+from elytron_adapter.http.responses import refused, request_id_of, shown
 from elytron_adapter.identity.access_keys import AccessKeys
 from elytron_adapter.surface import Access, Surface, Told
 from elytron_core import limits
 from elytron_core.clock import Clock
-from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import InvalidInput, Unauthorized
 from elytron_core.model import Value
 
@@ -71,7 +69,7 @@ def webhooks(entrance: Entrance, keys: AccessKeys, /, *, body_bytes: int) -> tup
             raise Unauthorized(_WAY_OUT) from None
         request.state.principal = principal
         await keys.used(principal.id)
-        write = await codec.aside(len(sent), partial(codec.decode, _WRITE, sent))
+        write = await envelope.aside(len(sent), partial(envelope.decode, _WRITE, sent))
         assert isinstance(write, MemoryWriteRequest)
         if (write.write.kind in _REPORTS) is not is_report:
             wanted = "turns of a transcript" if is_report else "candidates: facts, procedures or the like"
@@ -115,9 +113,9 @@ def webhooks(entrance: Entrance, keys: AccessKeys, /, *, body_bytes: int) -> tup
 def _told(answer: Accepted | Duplicated | Queued | Rejected) -> Response:
     match answer:
         case Accepted() | Duplicated():
-            return Response(codec.encode(answer), media_type="application/json")
+            return Response(envelope.encode(answer), media_type="application/json")
         case Queued():
-            return Response(codec.encode(answer), status_code=202, media_type="application/json")
+            return Response(envelope.encode(answer), status_code=202, media_type="application/json")
         case Rejected():
             return refused(answer)
         case _:

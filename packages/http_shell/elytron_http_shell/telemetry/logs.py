@@ -1,19 +1,28 @@
 """One line per event on standard error, as JSON or for people, and no secret in any."""
 
 import logging
+import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from http import HTTPStatus
+from typing import Any, Protocol
 
 import structlog
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import EventDict
 
+from elytron_adapter.http.requests import heads_of
+from elytron_adapter.http.responses import ERROR_KEY
 from elytron_core import limits
+from elytron_core.errors import MissingExtra
 from elytron_core.ids import is_id
-from elytron_core.policy.privacy.secrets import is_suspect, scrub
+from elytron_core.policy.privacy import is_suspect, scrub
+from elytron_http_shell.telemetry.metrics import Metrics
 
 _SERVER = "uvicorn.error"
 _DISCREET = ("a2a", "mcp", "sse_starlette", "httpx", "httpcore", _SERVER)
@@ -123,3 +132,135 @@ class Lines(logging.Formatter):
 
 def _utc(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC).isoformat(timespec='microseconds')[:-6]}Z"
+
+
+logger = logging.getLogger("elytron.access")
+
+UNROUTED = "none"
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(?:-.*)?")
+_STARTS = frozenset({"http.response.start", "websocket.http.response.start"})
+
+
+Seen = Callable[[str, int], None]
+"""Takes the route and the status that a request ended with."""
+
+
+class Spans(Protocol):
+    """Opens a span for each request."""
+
+    def open(self, method: str, headers: Headers, /) -> AbstractContextManager[Seen]:
+        """Keep a span open around a request, a child of the one that its headers name; say what was seen at its end."""
+        ...
+
+
+class Watch:
+    """Counts, times and logs each request, and changes nothing of it. Logs name routes, never paths or bodies."""
+
+    def __init__(self, app: ASGIApp, /, *, metrics: Metrics, spans: Spans | None = None) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._spans = spans
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        state: dict[str, Any] = scope.setdefault("state", {})
+        status, error_key = 500, ""
+
+        async def answer(message: Message) -> None:
+            nonlocal status, error_key
+            if message["type"] in _STARTS:
+                status = message["status"]
+                if status >= HTTPStatus.BAD_REQUEST:
+                    error_key = Headers(raw=message["headers"]).get(ERROR_KEY, "")
+            elif message["type"] == "websocket.accept":
+                status = 101
+            elif message["type"] == "websocket.close" and status == 500:
+                status = 403
+            await send(message)
+
+        self._metrics.began()
+        started = time.perf_counter()
+        method = scope.get("method", "WEBSOCKET")
+        headers = heads_of(scope)
+        span = self._spans.open(method, headers) if self._spans is not None else nullcontext(_unseen)
+        try:
+            with span as seen:
+                try:
+                    await self._app(scope, receive, answer)
+                finally:
+                    seen(state.get("route", UNROUTED), status)
+        finally:
+            took = time.perf_counter() - started
+            route = state.get("route", UNROUTED)
+            self._metrics.ended(route, method, status, took)
+            if error_key:
+                self._metrics.refused(error_key)
+            if logger.isEnabledFor(logging.INFO):
+                logger.info("request", extra=_told(state, headers) | _seen(route, method, status, took))
+
+
+def _unseen(_route: str, _status: int) -> None:
+    return
+
+
+def _seen(route: str, method: str, status: int, took: float) -> dict[str, str | int | float]:
+    return {"method": method, "route": route, "status": status, "took_ms": round(took * 1000, 3)}
+
+
+def _told(state: dict[str, Any], headers: Headers) -> dict[str, str]:
+    told = {"request_id": str(state.get("request_id", ""))}
+    principal = state.get("principal")
+    if principal is not None:
+        told["principal"] = principal.id
+    if "audit_id" in state:
+        told["audit_id"] = str(state["audit_id"])
+    trace = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
+    if trace is not None and set(trace[1]) != {"0"}:
+        told |= {"trace_id": trace[1], "parent_id": trace[2]}
+    return told
+
+
+class OtelSpans:
+    """Opens a span for each request and sends it over OTLP."""
+
+    def __init__(self, provider: Any, /) -> None:
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self._provider = provider
+        self._tracer = provider.get_tracer("elytron")
+        self._propagator = TraceContextTextMapPropagator()
+
+    @contextmanager
+    def open(self, method: str, headers: Headers, /) -> Generator[Seen]:
+        """Keep a span open around a request, a child of the one that its `traceparent` names."""
+        from opentelemetry.trace import SpanKind
+
+        context = self._propagator.extract(dict(headers))
+        with self._tracer.start_as_current_span(method, context=context, kind=SpanKind.SERVER) as span:
+
+            def seen(route: str, status: int) -> None:
+                span.update_name(f"{method} {route}")
+                span.set_attribute("http.route", route)
+                span.set_attribute("http.response.status_code", status)
+
+            yield seen
+
+    def close(self) -> None:
+        """Send what was not yet sent."""
+        self._provider.shutdown()
+
+
+def otlp_spans() -> OtelSpans:
+    """Return spans that go where `OTEL_EXPORTER_OTLP_ENDPOINT` says. Raises MissingExtra."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        raise MissingExtra(extra="otel", purpose="sending spans") from error
+    provider = TracerProvider(resource=Resource.create({"service.name": "elytron"}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return OtelSpans(provider)

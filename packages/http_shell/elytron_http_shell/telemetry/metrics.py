@@ -15,11 +15,11 @@ from starlette.responses import Response
 
 from elytron.context import OperationContext
 from elytron.jobs.queue import work_of
-from elytron_adapter.entry import Entrance
+from elytron_adapter.dispatch import Entrance
 from elytron_adapter.surface import Figure, Figures
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
-from elytron_core.planes.admin.jobs import JobState
+from elytron_core.planes.jobs import JobState
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _SPACES_COUNTED = 2_000

@@ -7,9 +7,10 @@ dictionary.
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple, overload
+from string import ascii_lowercase
+from typing import Final, NamedTuple, overload
 from zlib import crc32
 
 import numpy as np
@@ -175,3 +176,29 @@ class Learnt:
     def add(self, terms: Iterable[str], /) -> None:
         """Make `terms`, the next ones of the text, known."""
         self.numbers.extend(map(self.vocabulary.number_of, terms))
+
+
+LEAST_CHARS: Final = 5
+"""Shorter words have too many neighbours that mean something else."""
+MOST_CHARS: Final = 20
+
+
+def near(term: str, among: Callable[[Iterable[str]], Iterable[str]], /) -> tuple[str, ...]:
+    """Return the known terms one slip away from `term`, a word of plain letters, in order; `among` selects."""
+    if not LEAST_CHARS <= len(term) <= MOST_CHARS or not (term.isascii() and term.isalpha()):
+        return ()
+    return tuple(sorted({*among(_slips(term))} - {term}))
+
+
+def _slips(term: str) -> Iterator[str]:
+    # The first letter is nearly always right.
+    for at in range(1, len(term) + 1):
+        head, tail = term[:at], term[at:]
+        for letter in ascii_lowercase:
+            yield head + letter + tail
+            if tail:
+                yield head + letter + tail[1:]
+        if tail:
+            yield head + tail[1:]
+        if len(tail) > 1:
+            yield head + tail[1] + tail[0] + tail[2:]

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elytron_core.policy.ranking.weights import Weights
-from elytron_core.text import stopwords
-from elytron_index.lexicon import related_words, typos
+from elytron_core.text import analyser
+from elytron_index.lexicon import related_words
+from elytron_index.lexicon import terms as lexicon_terms
 from elytron_index.query import Bm25, IndexQuery
 from elytron_index.search.top_k import highest
 from elytron_index.structures.columns import Mask
@@ -219,7 +220,7 @@ def slips(
     for word, others in zip(terms.words, related, strict=True):
         end = start + 1 + len(others)
         if not any(counts[start:end]) and not related_words.knows(word):
-            near = typos.near(word, state.postings.vocabulary.among)
+            near = lexicon_terms.near(word, state.postings.vocabulary.among)
             if near:
                 found[word] = dict.fromkeys(near, 1.0)
         start = end
@@ -282,7 +283,7 @@ def shares(holders: Sequence[int], others: Iterable[float], /) -> list[float]:
 
 def weight_of(word: str, weights: Weights, /) -> float:
     """Return what `word` counts beside others as rare: less where questions are made with it."""
-    return weights.asking if word in stopwords.ASKING else 1.0
+    return weights.asking if word in analyser.ASKING else 1.0
 
 
 def idf(units: int, df: int, /) -> float:

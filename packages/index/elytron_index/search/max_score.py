@@ -17,8 +17,7 @@ from elytron_index.search import bm25
 from elytron_index.search.bm25 import Floats, Integers, Local, Rows, Spread, Terms
 from elytron_index.search.top_k import edge, highest
 from elytron_index.structures.columns import Mask
-from elytron_index.structures.frequent_terms import Run, Table
-from elytron_index.structures.postings import Field, code_of
+from elytron_index.structures.postings import Field, Run, Table, code_of
 from elytron_index.structures.state import State
 from elytron_index.structures.visibility import Around
 

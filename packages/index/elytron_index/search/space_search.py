@@ -12,19 +12,18 @@ import numpy as np
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.policy.query.question import Owner
-from elytron_core.policy.ranking.best_sentence import LONG_CHARS
+from elytron_core.policy.ranking.excerpts import LONG_CHARS
+from elytron_core.policy.ranking.query import Owner
 from elytron_core.policy.ranking.weights import Weights
 from elytron_core.text.features import Trait
 from elytron_index.query import Candidate, Candidates, Filters, IndexQuery, Place, Signals, UnitView
 from elytron_index.search import query_signals
 from elytron_index.search.bm25 import Floats, Local, Rows, Terms, Texts
 from elytron_index.search.max_score import Skipping
-from elytron_index.search.query_terms import Reading
-from elytron_index.search.text_likeness import TextLikeness
+from elytron_index.search.query_signals import Reading
 from elytron_index.search.top_k import best, best_three, highest
-from elytron_index.search.vector_scan import Nearness, nearness
-from elytron_index.structures import filter_masks
+from elytron_index.search.vector_scan import Nearness, TextLikeness, nearness
+from elytron_index.structures import visibility
 from elytron_index.structures.columns import Mask
 from elytron_index.structures.state import State
 from elytron_index.structures.visibility import Around
@@ -55,8 +54,8 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
     if len(query.text) > limits.QUERY_CHARS:
         raise LimitExceeded(what="characters in a query", limit=limits.QUERY_CHARS, found=len(query.text))
     sight = state.sights.of(query.filters)
-    excluded = filter_masks.excluded_rows(query.filters.exclude, state.refs)
-    asked = filter_masks.asked(query.filters, sight.mask, state.columns, state.names, excluded)
+    excluded = visibility.excluded_rows(query.filters.exclude, state.refs)
+    asked = visibility.asked(query.filters, sight.mask, state.columns, state.names, excluded)
     read = reading.of(state, query)
     terms = read.terms
     near = nearness(state, query, sight)
@@ -102,8 +101,8 @@ def latest(
     several speak and none of them is an assistant.
     """
     seen = state.sights.of(filters).mask
-    excluded = filter_masks.excluded_rows(filters.exclude, state.refs)
-    rows = filter_masks.asked(filters, seen, state.columns, state.names, excluded).nonzero()[0]
+    excluded = visibility.excluded_rows(filters.exclude, state.refs)
+    rows = visibility.asked(filters, seen, state.columns, state.names, excluded).nonzero()[0]
     rows = rows[query_signals.fitting(state.columns, traits, rows)]
     rows = rows[state.columns.trust[rows] >= least_trust]
     owned = query_signals.owned(state, Owner.USER, rows)

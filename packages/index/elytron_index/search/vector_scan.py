@@ -9,12 +9,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from elytron_index.lexicon.text_vectors import DIMENSIONS, TextVectors, encode, length
 from elytron_index.query import IndexQuery
 from elytron_index.search.top_k import edge, highest, likely_edge
-from elytron_index.structures.columns import Mask
+from elytron_index.structures.columns import Columns, Mask
 from elytron_index.structures.state import State
-from elytron_index.structures.vectors import ROUGH_STEP, Measured, ModelVectors, Scanned
-from elytron_index.structures.visibility import Around, Sight
+from elytron_index.structures.vectors import ROUGH_STEP, Measured, ModelVectors, Scanned, dots_type, scan
+from elytron_index.structures.visibility import Around, Lines, Sight
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -168,3 +169,35 @@ def _nearest(rows: Rows, rough: Floats, wanted: int, lowest: float) -> Rows:
     if len(rows) <= wanted or (least := edge(rough, wanted)) <= lowest:
         return rows
     return rows[rough >= least]
+
+
+FloatsTextLikeness = NDArray[np.float64]
+RowsTextLikeness = NDArray[np.int64]
+
+
+class TextLikeness:
+    """The likeness of one query to every row: a cosine, 0 if either text has no known word."""
+
+    __slots__ = ("_cosines", "share")
+
+    def __init__(self, columns: Columns, text: str, /) -> None:
+        table = TextVectors.load()
+        asked = encode(table.vector(text)[None])[0]
+        asked_length = length(asked)
+        self.share = table.vocabulary.share(text) if asked_length else 0.0
+        """Share of the query that the table knows."""
+        self._cosines = np.zeros(columns.size, np.float32)
+        if asked_length:
+            found = np.zeros(columns.size, dots_type(DIMENSIONS))
+            scan(asked, columns.text_vector[: columns.size].view(np.int8).reshape(-1, DIMENSIONS), found)
+            lengths = columns.text_length[: columns.size] * np.float32(asked_length)
+            np.divide(found, lengths, out=self._cosines, where=lengths > 0.0)
+
+    def nearest(self, asked: Mask, wanted: int, /) -> RowsTextLikeness:
+        """Return the `wanted` most alike of the rows `asked`, with all that equal the last of them."""
+        rows: RowsTextLikeness = (asked & (self._cosines > 0.0)).nonzero()[0]
+        return rows[highest(self.at(rows), wanted)] if len(rows) > wanted else rows
+
+    def at(self, rows: Lines | RowsTextLikeness, /) -> FloatsTextLikeness:
+        """Return the likeness of each of `rows`; row 0 has none."""
+        return self._cosines.take(rows).astype(np.float64)

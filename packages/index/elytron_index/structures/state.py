@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -9,21 +10,59 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.names import is_role_name
+from elytron_core.ids import is_role_name
 from elytron_core.ports.store import Ref
 from elytron_core.text import features
 from elytron_core.text.analyser import Analyser
+from elytron_index.lexicon.terms import Vocabulary, kept_terms
 from elytron_index.lexicon.text_vectors import TextVectors, encode, length
-from elytron_index.query import Place, UnitView
-from elytron_index.structures.columns import Columns, Mask, whole_numbers
-from elytron_index.structures.conversation_links import Threads
-from elytron_index.structures.filter_masks import NAMED, Names
-from elytron_index.structures.postings import ROWS_MAX, Field, Postings
-from elytron_index.structures.row_map import Refs
-from elytron_index.structures.snapshot import Frozen
-from elytron_index.structures.vectors import Coded, Measured, Scanned, Vectors
-from elytron_index.structures.visibility import Sights
-from elytron_index.units import Change, Embedded, Unit
+from elytron_index.query import Change, Embedded, Place, Unit, UnitView
+from elytron_index.structures.columns import Columns, Mask, Refs, Rows, whole_numbers
+from elytron_index.structures.postings import ROWS_MAX, Field, Postings, Segment, merged, renumbered
+from elytron_index.structures.vectors import Coded, Measured, ModelVectors, Scanned, Vectors
+from elytron_index.structures.visibility import NAMED, Names, Sights, Threads
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """The parts of an index at one moment."""
+
+    columns: Columns
+    names: Names
+    refs: Refs
+    threaded: Rows
+    """The living rows of the threads, thread after thread, each in order."""
+    vocabulary: Vocabulary
+    segments: list[Segment]
+    models: dict[str, ModelVectors]
+    compared: str
+    called: dict[str, tuple[str, ...]]
+
+    def compacted(self) -> "Frozen":
+        """Return the same without what is gone, terms and names included, and each thread's units side by side."""
+        old = self.columns
+        if not old.dead:
+            return self
+        loose = np.flatnonzero(old.alive[: old.size] & (old.thread[: old.size] == 0)).astype(np.int32)
+        rows = np.concatenate((loose, self.threaded))
+        numbers = np.zeros(old.size, np.int32)
+        numbers[rows] = np.arange(1, len(rows) + 1, dtype=np.int32)
+        columns, names = old.take(rows), self.names.copy()
+        for name in NAMED:
+            column = getattr(columns, name)
+            column[:] = getattr(names, name).shrink(column)
+        terms, segment = renumbered(self.vocabulary.terms(), self.segments, numbers)
+        moved = {model: vectors.renumbered(numbers) for model, vectors in self.models.items()}
+        models = {model: vectors for model, vectors in moved.items() if vectors.count}
+        refs = self.refs.taken(rows)
+        vocabulary = Vocabulary(kept_terms(terms))
+        threaded = numbers[self.threaded]
+        return Frozen(columns, names, refs, threaded, vocabulary, [segment], models, self.compared, self.called)
+
+    def settled(self) -> "Frozen":
+        """Return the same with small segments of postings joined."""
+        return replace(self, segments=merged(self.segments, self.columns.alive))
+
 
 _FULL_CHARS = 250
 _COMPACT_DEAD = 1_024

@@ -3,19 +3,133 @@
 A search looks up the neighbours of the rows it weighs. When as many were looked up as there are, all are, and kept.
 """
 
+import json
 import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elytron_core.contracts.recall import Scalar
+from elytron_core.policy.ranking import query
+from elytron_core.ports.store import Ref
 from elytron_core.text.features import Trait
-from elytron_index.query import Filters
-from elytron_index.structures import filter_masks
-from elytron_index.structures.columns import Columns, Mask
-from elytron_index.structures.filter_masks import Names
+from elytron_index.query import METADATA, Filters
+from elytron_index.structures.columns import Codes, Columns, Interner, Mask, Refs
 from elytron_index.structures.vectors import ModelVectors
+
+NAMED: Final = ("plane", "speaker", "role", "thread", "scope", "tags")
+"""The columns that hold codes."""
+
+
+class Names:
+    """The interned words of a space: the values of the code columns."""
+
+    def __init__(self) -> None:
+        self.plane = Interner("")
+        self.speaker = Interner("")
+        self.role = Interner("")
+        self.thread = Interner("")
+        self.scope: Interner[tuple[tuple[str, str], ...]] = Interner(())
+        self.tags: Interner[tuple[str, ...]] = Interner(())
+
+    def copy(self) -> "Names":
+        """Return the same words under the same codes."""
+        names = Names()
+        for name in NAMED:
+            getattr(names, name).load(getattr(self, name).values)
+        return names
+
+
+def visible(filters: Filters, columns: Columns, names: Names, /) -> Mask:
+    """Return which rows may be seen."""
+    size = columns.size
+    mask = columns.alive[:size].copy()
+    if filters.planes:
+        mask &= _holds(columns.plane[:size], names.plane.known(filters.planes), len(names.plane))
+    for part, values in filters.scope:
+        allowed = set(values)
+        codes = [code for code, scope in enumerate(names.scope.values) if _part(scope, part) in allowed]
+        mask &= _holds(columns.scope[:size], codes, len(names.scope))
+    if filters.as_of is not None:
+        valid_to = columns.valid_to[:size]
+        mask &= (columns.valid_from[:size] <= filters.as_of) | (columns.valid_from[:size] == 0)
+        mask &= (valid_to > filters.as_of) | (valid_to == 0)
+    closed_at = columns.closed_at[:size]
+    if filters.known_at is None:
+        mask &= closed_at == 0
+    else:
+        mask &= (columns.recorded_at[:size] <= filters.known_at) | (columns.recorded_at[:size] == 0)
+        mask &= (closed_at > filters.known_at) | (closed_at == 0)
+    if filters.min_trust is not None:
+        mask &= columns.trust[:size] >= filters.min_trust
+    return mask
+
+
+def asked(filters: Filters, seen: Mask, columns: Columns, names: Names, excluded: Sequence[int], /) -> Mask:
+    """Return which of the rows `seen` are asked for: `seen` itself where all are."""
+    if _asks_for_all(filters, excluded):
+        return seen
+    size = columns.size
+    mask = seen.copy()
+    if filters.speakers:
+        mask &= _holds(columns.speaker[:size], names.speaker.known(filters.speakers), len(names.speaker))
+    if filters.roles:
+        mask &= _holds(columns.role[:size], names.role.known(filters.roles), len(names.role))
+    if filters.threads:
+        mask &= _holds(columns.thread[:size], names.thread.known(filters.threads), len(names.thread))
+    if filters.since is not None:
+        mask &= columns.at[:size] >= filters.since
+    if filters.until is not None:
+        mask &= columns.at[:size] < filters.until
+    if filters.tags_any or filters.tags_all:
+        some, every = set(filters.tags_any), set(filters.tags_all)
+        codes = [
+            code
+            for code, tags in enumerate(names.tags.values)
+            if every.issubset(tags) and (not some or not some.isdisjoint(tags))
+        ]
+        mask &= _holds(columns.tags[:size], codes, len(names.tags))
+    if filters.where:
+        codes = [code for code, scope in enumerate(names.scope.values) if query.hold(filters.where, _metadata(scope))]
+        mask &= _holds(columns.scope[:size], codes, len(names.scope))
+    if excluded:
+        mask[excluded] = False
+    return mask
+
+
+def excluded_rows(refs: Iterable[Ref], rows_of: Refs, /) -> list[int]:
+    """Return the rows of `refs`."""
+    found: list[int] = []
+    for ref in refs:
+        found += rows_of.get(ref)
+    return found
+
+
+def _asks_for_all(filters: Filters, excluded: Sequence[int]) -> bool:
+    named = filters.speakers or filters.roles or filters.threads or filters.tags_any or filters.tags_all
+    return not (named or filters.where or excluded) and filters.since is None and filters.until is None
+
+
+def _metadata(scope: tuple[tuple[str, str], ...]) -> dict[str, Scalar]:
+    return {name.removeprefix(METADATA): json.loads(value) for name, value in scope if name.startswith(METADATA)}
+
+
+def _part(scope: tuple[tuple[str, str], ...], part: str) -> str:
+    return next((value for name, value in scope if name == part), "")
+
+
+def _holds(column: Codes, codes: list[int], known: int) -> Mask:
+    if len(codes) == 1:
+        return column == codes[0]
+    allowed = np.zeros(known, np.bool_)
+    allowed[codes] = True
+    return allowed[column]
+
 
 Rows = NDArray[np.int64]
 Lines = NDArray[np.int32] | NDArray[np.int64]
@@ -131,7 +245,7 @@ class Sights:
         sight = self._kept.pop(key, None)
         if sight is None or not (moment is None or sight.since <= moment < sight.until):
             since, until = (-_FOREVER, _FOREVER) if moment is None else _span(self._columns, moment)
-            sight = Sight(self._columns, filter_masks.visible(filters, self._columns, self._names), since, until)
+            sight = Sight(self._columns, visible(filters, self._columns, self._names), since, until)
             if len(self._kept) >= _SIGHTS_KEPT:
                 del self._kept[next(iter(self._kept))]
         self._kept[key] = sight
@@ -174,3 +288,101 @@ def _around(columns: Columns, seen: Mask, sizes: NDArray[np.int64], rows: Rows) 
     numbers[5] = sizes.take(columns.thread.take(rows))
     numbers[8], numbers[9] = columns.thread.take(rows), columns.chars.take(rows)
     return Around(numbers, np.array((columns.told.take(rows), columns.informative.take(rows))))
+
+
+Key = tuple[int, int, Ref, int]
+
+
+class Threads:
+    """Rows per thread, sorted by (order, at, ref, part). Keeps the links in the columns true."""
+
+    def __init__(self, columns: Columns, refs: Refs, /) -> None:
+        self._columns = columns
+        self._refs = refs
+        self._rows: dict[int, array[int]] = {}
+        self._loaded = np.zeros(0, np.int32)
+        """Rows of threads as a checkpoint has them, thread after thread; a thread that changed since is in `_rows`."""
+        self._heads = np.zeros(0, np.int64)
+
+    def insert(self, row: int, /) -> None:
+        """Put `row` at its place in its thread; a row without a thread has none."""
+        columns = self._columns
+        thread = int(columns.thread[row])
+        if not thread:
+            return
+        rows = self._of(thread)
+        place = len(rows)
+        if place and columns.order[rows[-1]] >= columns.order[row]:
+            place = bisect_left(rows, self._key(row), key=self._key)
+        before = rows[place - 1] if place else 0
+        after = rows[place] if place < len(rows) else 0
+        rows.insert(place, row)
+        self._link(before, row)
+        self._link(row, after)
+
+    def remove(self, row: int, /) -> None:
+        """Take `row` out of its thread and join its neighbours."""
+        thread = int(self._columns.thread[row])
+        if not thread:
+            return
+        rows = self._of(thread)
+        rows.pop(bisect_left(rows, self._key(row), key=self._key))
+        self._link(int(self._columns.before[row]), int(self._columns.after[row]))
+
+    def around(self, row: int, before: int, after: int, /) -> tuple[list[int], list[int]]:
+        """Return up to `before` rows ahead of `row` and up to `after` behind it, in order."""
+        return self._walk(self._columns.before, row, before)[::-1], self._walk(self._columns.after, row, after)
+
+    def all_rows(self) -> NDArray[np.int32]:
+        """Return the rows of all threads, thread after thread, each in order."""
+        joined = array("i")
+        for rows in self._rows.values():
+            joined += rows
+        loaded = self._loaded
+        if self._rows:
+            changed = np.zeros(1 + int(self._columns.thread[loaded].max(initial=0)), np.bool_)
+            changed[[thread for thread in self._rows if thread < len(changed)]] = True
+            loaded = loaded[~changed[self._columns.thread[loaded]]]
+        return np.concatenate((loaded, np.array(joined, np.int32)))
+
+    def load(self, rows: NDArray[np.int32], /) -> None:
+        """Take over `rows` as `all_rows` gave them."""
+        columns = self._columns
+        threads = columns.thread[rows]
+        joined = threads[1:] == threads[:-1]
+        self._loaded = rows
+        self._heads = np.flatnonzero(np.concatenate((np.ones(min(1, len(rows)), np.bool_), ~joined)))
+        columns.before[rows[1:]] = rows[:-1] * joined
+        columns.after[rows[:-1]] = rows[1:] * joined
+
+    @property
+    def size_bytes(self) -> int:
+        return 220 * len(self._rows) + 8 * len(self._heads) + 4 * self._columns.size
+
+    def _of(self, thread: int) -> "array[int]":
+        """Return the rows of a thread that is about to change."""
+        rows = self._rows.get(thread)
+        if rows is None:
+            rows = self._rows[thread] = array("i")
+            found = np.flatnonzero(self._columns.thread[self._loaded[self._heads]] == thread)
+            if len(found):
+                ends = np.append(self._heads, len(self._loaded))
+                rows.frombytes(self._loaded[ends[found[0]] : ends[found[0] + 1]].astype(np.intc).tobytes())
+        return rows
+
+    def _key(self, row: int) -> Key:
+        columns = self._columns
+        return int(columns.order[row]), int(columns.at[row]), self._refs[row], int(columns.part[row])
+
+    def _link(self, before: int, after: int) -> None:
+        if before:
+            self._columns.after[before] = after
+        if after:
+            self._columns.before[after] = before
+
+    @staticmethod
+    def _walk(links: Sequence[int] | NDArray[np.int32], row: int, steps: int) -> list[int]:
+        found: list[int] = []
+        while steps > len(found) and (row := int(links[row])):
+            found.append(row)
+        return found

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -10,9 +10,7 @@ from elytron_adapter.flat_calls import ADD, CONTEXT, FACTS, SEARCH, AddRequest, 
 from elytron_adapter.flat_calls import SearchRequest as FlatSearch
 from elytron_core import limits
 from elytron_core.clock import as_datetime
-from elytron_core.contracts.admin.inspection import MemoryInspectionReport, MemoryInspectionRequest
-from elytron_core.contracts.conversation.write import MemoryWriteReport
-from elytron_core.contracts.knowledge.control import (
+from elytron_core.contracts.control import (
     ControlDecision,
     ControlOutcome,
     ListOrder,
@@ -21,16 +19,19 @@ from elytron_core.contracts.knowledge.control import (
     MemoryListReport,
     MemoryListRequest,
 )
-from elytron_core.contracts.knowledge.recall import (
-    MemoryRecallReport,
-    NothingReason,
-    RecallFilters,
-    RecallHit,
-    RecallOutcome,
-)
+from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest
+from elytron_core.contracts.recall import MemoryRecallReport, NothingReason, RecallFilters, RecallHit, RecallOutcome
+from elytron_core.contracts.transcript import MemoryWriteReport
 from elytron_core.model import Request, Value
 from elytron_core.scope import Name, Scope, Tags
-from elytron_mcp_shell.limits import LINE_CHARS, LISTED_RECENT, SPEAKERS_NAMED
+
+LISTED_RECENT: Final = 10
+LINE_CHARS: Final = 1_000
+"""Characters of a memory in a line of a tool's answer; a longer one ends with an ellipsis."""
+SPEAKERS_NAMED: Final = 12
+TOOLS_LISTED_CHARS: Final = 6_000
+"""Characters of the whole list of tools that a host is shown without asking for more."""
+
 
 Told = Annotated[str, Field(min_length=1)]
 

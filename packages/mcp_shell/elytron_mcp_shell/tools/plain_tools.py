@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.contracts.conversation.write import MemoryWriteReport
-from elytron_core.contracts.knowledge.control import MemoryControlReport, MemoryListReport
-from elytron_core.contracts.knowledge.recall import MemoryRecallReport
+from elytron_core.contracts.control import MemoryControlReport, MemoryListReport
+from elytron_core.contracts.recall import MemoryRecallReport
+from elytron_core.contracts.transcript import MemoryWriteReport
 from elytron_core.model import Request, Value
 from elytron_core.scope import Tags
 
@@ -125,8 +125,8 @@ def everyday_tools() -> tuple[PlainTool, ...]:
 
 def mem0_tools() -> tuple[PlainTool, ...]:
     """Return the tools that mem0's hosts know."""
-    from elytron_core.contracts.knowledge.control import MemoryHistoryReport
-    from elytron_core.contracts.knowledge.recall import RecallHit
+    from elytron_core.contracts.control import MemoryHistoryReport
+    from elytron_core.contracts.recall import RecallHit
 
     return (
         PlainTool("add_memory", "Store a text as a memory.", AddText, MemoryWriteReport, _add, mutates=True),

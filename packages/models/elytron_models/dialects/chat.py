@@ -6,9 +6,8 @@ from typing import Final
 from elytron_core import limits
 from elytron_core.ports import chat
 from elytron_models.dialect import Dialect, Target, bearer, data_of, joined, parsed, present, returned, texts_of
-from elytron_models.failures import failure_of
-from elytron_models.fields import Fields, count, inner, json_text, objects, text
-from elytron_models.stream_parser import Answer, Events
+from elytron_models.server import failure_of
+from elytron_models.stream_parser import Answer, Events, Fields, count, inner, json_text, objects, text
 
 _REASONS: Final = {
     "stop": chat.FinishReason.STOP,

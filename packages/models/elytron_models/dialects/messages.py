@@ -17,9 +17,8 @@ from elytron_models.dialect import (
     present,
     returned,
 )
-from elytron_models.failures import failure_of
-from elytron_models.fields import Fields, count, inner, json_text, text
-from elytron_models.stream_parser import Answer, Events
+from elytron_models.server import failure_of
+from elytron_models.stream_parser import Answer, Events, Fields, count, inner, json_text, text
 
 VERSION: Final = "2023-06-01"
 _REASONS: Final = {

@@ -18,9 +18,8 @@ from elytron_models.dialect import (
     returned,
     texts_of,
 )
-from elytron_models.failures import failure_of
-from elytron_models.fields import Fields, count, inner, json_text, objects, text
-from elytron_models.stream_parser import Answer, Events
+from elytron_models.server import failure_of
+from elytron_models.stream_parser import Answer, Events, Fields, count, inner, json_text, objects, text
 
 _REASONS: Final = {"stop": chat.FinishReason.STOP, "length": chat.FinishReason.LENGTH}
 

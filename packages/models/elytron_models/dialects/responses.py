@@ -6,9 +6,8 @@ from typing import Final
 from elytron_core import limits
 from elytron_core.ports import chat
 from elytron_models.dialect import Count, Dialect, Target, bearer, data_of, parsed, present, returned
-from elytron_models.failures import failure_of
-from elytron_models.fields import Fields, count, fields, inner, json_text, objects, text
-from elytron_models.stream_parser import Answer, Events
+from elytron_models.server import failure_of
+from elytron_models.stream_parser import Answer, Events, Fields, count, fields, inner, json_text, objects, text
 
 _REASONING: Final = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
 _INCOMPLETE: Final = {"max_output_tokens": chat.FinishReason.LENGTH, "content_filter": chat.FinishReason.REFUSED}

@@ -3,10 +3,20 @@
 from collections.abc import Iterator
 
 from elytron_models.dialects.chat import ChatAnswer
-from elytron_models.fields import Fields, count, inner, objects, text
-from elytron_proxy.dialects.content import Body, events, functions_of, items_of, said_in
-from elytron_proxy.dialects.dialect import PromptDialect, Refusal, Witness
-from elytron_proxy.dialects.placement import before_history, in_system, with_message
+from elytron_models.stream_parser import Fields, count, inner, objects, text
+from elytron_proxy.dialects.dialect import (
+    Body,
+    PromptDialect,
+    Refusal,
+    Witness,
+    before_history,
+    events,
+    functions_of,
+    in_system,
+    items_of,
+    said_in,
+    with_message,
+)
 from elytron_proxy.dialects.prompt import Prompt, Step, StepKind, ToolUse, prompt_of
 from elytron_proxy.settings import Placement
 

@@ -4,10 +4,21 @@ from collections.abc import Iterator
 
 from elytron_core.errors import InvalidInput
 from elytron_models.dialects.messages import MessagesAnswer
-from elytron_models.fields import Fields, objects, text
-from elytron_proxy.dialects.content import BETWEEN, Body, events, items_of, named_event, offered, said_in
-from elytron_proxy.dialects.dialect import PromptDialect, Refusal, Witness
-from elytron_proxy.dialects.placement import before_history, with_message
+from elytron_models.stream_parser import Fields, objects, text
+from elytron_proxy.dialects.dialect import (
+    BETWEEN,
+    Body,
+    PromptDialect,
+    Refusal,
+    Witness,
+    before_history,
+    events,
+    items_of,
+    named_event,
+    offered,
+    said_in,
+    with_message,
+)
 from elytron_proxy.dialects.prompt import Prompt, Step, StepKind, ToolUse, prompt_of
 from elytron_proxy.settings import Placement
 

@@ -3,11 +3,18 @@
 from dataclasses import replace
 
 from elytron_models.dialects.ollama import OllamaAnswer
-from elytron_models.fields import Fields, json_text, text
+from elytron_models.stream_parser import Fields, json_text, text
 from elytron_proxy.dialects import chat
-from elytron_proxy.dialects.content import BETWEEN, Body, functions_of, items_of
-from elytron_proxy.dialects.dialect import PromptDialect, Refusal, Witness
-from elytron_proxy.dialects.placement import with_part
+from elytron_proxy.dialects.dialect import (
+    BETWEEN,
+    Body,
+    PromptDialect,
+    Refusal,
+    Witness,
+    functions_of,
+    items_of,
+    with_part,
+)
 from elytron_proxy.dialects.prompt import Prompt, prompt_of, without_blocks
 from elytron_proxy.settings import Placement
 

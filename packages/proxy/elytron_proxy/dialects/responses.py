@@ -4,11 +4,23 @@ from collections.abc import Iterator
 
 from elytron_core.errors import InvalidInput
 from elytron_models.dialects.responses import ResponsesAnswer
-from elytron_models.fields import Fields, fields, objects, text
+from elytron_models.stream_parser import Fields, fields, objects, text
 from elytron_proxy.dialects.chat import POLICIES, refused
-from elytron_proxy.dialects.content import BETWEEN, Body, events, items_of, named_event, offered, said_in
-from elytron_proxy.dialects.dialect import PromptDialect, Refusal, Witness
-from elytron_proxy.dialects.placement import before_history, with_message, with_part
+from elytron_proxy.dialects.dialect import (
+    BETWEEN,
+    Body,
+    PromptDialect,
+    Refusal,
+    Witness,
+    before_history,
+    events,
+    items_of,
+    named_event,
+    offered,
+    said_in,
+    with_message,
+    with_part,
+)
 from elytron_proxy.dialects.prompt import Prompt, Step, StepKind, ToolUse, prompt_of
 from elytron_proxy.settings import Placement
 

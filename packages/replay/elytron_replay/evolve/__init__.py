@@ -1,16 +1,18 @@
 """Evolution by proposal: changes to memory are tried on a copy, and written only when a caller submits them."""
 
-from elytron_replay.evolve.proposals import (
+from elytron_replay.evolve.sandbox import (
     CandidateKind,
     EvolutionCandidate,
     EvolutionProposal,
     ProposalReview,
     Rejection,
+    SandboxReport,
     Tier,
     load_proposal,
     review,
+    submit,
+    try_out,
 )
-from elytron_replay.evolve.sandbox import SandboxReport, submit, try_out
 
 __all__ = [
     "CandidateKind",

@@ -5,12 +5,10 @@ from typing import Self
 
 from elytron.api.candidates import CandidatesFace
 from elytron.api.everyday import EverydayFace
-from elytron.api.maintenance import MaintenanceFace
-from elytron.api.mem0.aliases import Mem0Face
-from elytron.api.platform import PlatformFace
+from elytron.api.mem0 import Mem0Face
+from elytron.api.platform import MaintenanceFace, PlatformFace
 from elytron.api.records import RecordsFace
-from elytron.api.skills import SkillsFace
-from elytron.api.tools import ToolsFace
+from elytron.api.skills import SkillsFace, ToolsFace
 from elytron.api.transcript import TranscriptFace
 
 

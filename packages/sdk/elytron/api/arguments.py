@@ -2,26 +2,77 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from enum import StrEnum
 from functools import lru_cache
 from math import isfinite
-from typing import Any, Protocol, cast
+from os import PathLike
+from typing import Any, Protocol, TypeVar, cast
 
 from pydantic import ValidationError
 
 from elytron.api.metadata_filters import filters_from, user_from
-from elytron.api.validation import texts
 from elytron.importers import message_shape
 from elytron_core import limits
 from elytron_core.clock import Instant, instant
-from elytron_core.contracts.conversation.write import FactDraft, MemoryWriteRequest, TranscriptWrite, TurnDraft
-from elytron_core.contracts.knowledge.recall import RecallFilters
-from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_core.contracts.facts import FactDraft
+from elytron_core.contracts.recall import RecallFilters
+from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
+from elytron_core.errors import InvalidInput, ScopeMissing, StoreUrlInvalid
+from elytron_core.evidence import Role
+from elytron_core.ids import require_name
 from elytron_core.model import Vouched, invalid
-from elytron_core.names import require_name
-from elytron_core.planes.conversation.transcript import Message, Role
-from elytron_core.planes.knowledge.long_term import Authority, Kind
+from elytron_core.planes.facts import Authority, Kind
+from elytron_core.planes.transcript import Message
+from elytron_core.ports.store import KeyProvider, Store
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
+
+WordT = TypeVar("WordT", bound=StrEnum)
+
+
+def word(kind: type[WordT], value: WordT, /, *, field: str) -> WordT:
+    """Return the member of `kind` that `value` is, or names as a plain text. Raises InvalidInput."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidInput(field=field, problem=f"is none of {', '.join(kind)}") from None
+
+
+def require(
+    store: str | PathLike[str] | Store,
+    /,
+    *,
+    keys: KeyProvider | None,
+    index_bytes: int,
+) -> None:
+    """Raise StoreUrlInvalid for what is no store, and InvalidInput for names in the place of things."""
+    if not isinstance(store, str | PathLike) and not hasattr(store, "commit"):
+        raise StoreUrlInvalid(problem="is neither a text, nor a path, nor a Store")
+    if isinstance(keys, str | PathLike):
+        raise InvalidInput(field="keys", problem="is a name: give elytron_store.sealed.providers.FileKeys of it")
+    if index_bytes < 0:
+        raise InvalidInput(field="index_bytes", problem="is negative")
+
+
+def paths(given: Sequence[str | PathLike[str]] | str | PathLike[str], /) -> Sequence[str | PathLike[str]]:
+    """Return the paths; a single path is one, and not one per letter."""
+    return (given,) if isinstance(given, str | PathLike) else given
+
+
+def texts(given: Sequence[str], /, *, field: str) -> tuple[str, ...]:
+    """Return the texts of a list. Raises InvalidInput for a single text, which would be read letter by letter."""
+    if isinstance(given, str):
+        raise InvalidInput(field=field, problem="is a text: give a list of them")
+    return tuple(given)
+
+
+def ids(given: object, /) -> tuple[str, ...]:
+    """Return the ids of memories; a single id is one. Raises InvalidInput for other values."""
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise InvalidInput(field="ids", problem="are neither a memory's id nor a list of them")
+    return tuple(cast("Iterable[str]", given))
 
 
 class SaidByModel(Protocol):

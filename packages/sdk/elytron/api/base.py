@@ -22,7 +22,7 @@ from typing import (
     overload,
 )
 
-from elytron_core.contracts.admin.inspection import MemoryCloseRequest
+from elytron_core.contracts.inspection import MemoryCloseRequest
 from elytron_core.errors import InvalidInput
 from elytron_core.errors.foreign_names import call_instead, require_keywords
 from elytron_core.model import Request, Value

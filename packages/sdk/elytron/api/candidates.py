@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-from elytron.api import arguments, validation
+from elytron.api import arguments
 from elytron.api.base import Face, takes_request
-from elytron_core.contracts.conversation import candidates, continuity
-from elytron_core.contracts.conversation import write as contracts_write
-from elytron_core.contracts.knowledge import facts, subjects
-from elytron_core.planes.knowledge.learning_rules import LearningAction
-from elytron_core.planes.knowledge.long_term import Authority, Kind
+from elytron_core.contracts import continuity, facts
+from elytron_core.contracts import transcript as contracts_write
+from elytron_core.planes.facts import Authority, Kind, LearningAction
 
 
 class CandidatesFace(Face):
@@ -48,36 +46,32 @@ class CandidatesFace(Face):
         draft = arguments.fact_of(
             topic,
             content,
-            kind=validation.word(Kind, kind, field="kind"),
-            authority=validation.word(Authority, authority, field="authority"),
+            kind=arguments.word(Kind, kind, field="kind"),
+            authority=arguments.word(Authority, authority, field="authority"),
             at=at,
-            citations=validation.texts(citations, field="citations"),
+            citations=arguments.texts(citations, field="citations"),
         )
         scope = arguments.scope_of(self.scope, user_id=user_id)
         write = contracts_write.LongTermExtraction(facts=(draft,))
         request = contracts_write.MemoryWriteRequest(scope=scope, write=write, idempotency_key=idempotency_key)
         return await self.operate(request, contracts_write.MemoryWriteReport)
 
-    async def list_candidates(
-        self, request: candidates.CandidateListRequest | None = None, /
-    ) -> candidates.CandidateListReport:
+    async def list_candidates(self, request: facts.CandidateListRequest | None = None, /) -> facts.CandidateListReport:
         """Read proposed beliefs a page at a time; without a request, those that wait.
 
         >>> [candidate.id == boat.id for candidate in memory.list_candidates().items]
         [True]
         """
-        return await self.operate(request or candidates.CandidateListRequest(), candidates.CandidateListReport)
+        return await self.operate(request or facts.CandidateListRequest(), facts.CandidateListReport)
 
-    async def resolve_candidate(
-        self, request: candidates.CandidateResolveRequest, /
-    ) -> candidates.CandidateResolveReport:
+    async def resolve_candidate(self, request: facts.CandidateResolveRequest, /) -> facts.CandidateResolveReport:
         """Accept or reject a proposed belief. Raises NotFound.
 
         >>> accept = elytron.CandidateResolveRequest(id=boat.id, resolution=elytron.Resolution.ACCEPT)
         >>> memory.get(memory.resolve_candidate(accept).became).text
         'Ada has a boat'
         """
-        return await self.operate(request, candidates.CandidateResolveReport)
+        return await self.operate(request, facts.CandidateResolveReport)
 
     @takes_request(facts.FactListRequest, facts.FactListReport)
     async def list_facts(self, *, query: str = "", include_private: bool = False) -> facts.FactListReport:
@@ -125,7 +119,7 @@ class CandidatesFace(Face):
             scope=arguments.scope_of(self.scope, user_id=user_id),
             person=person,
             as_of=arguments.moment(as_of, field="as_of") if as_of is not None else None,
-            wording=validation.word(facts.ProfileWording, wording, field="wording"),
+            wording=arguments.word(facts.ProfileWording, wording, field="wording"),
             include_private=include_private,
         )
         return await self.operate(request, facts.ProfileReport)
@@ -157,7 +151,7 @@ class CandidatesFace(Face):
         >>> memory.forget_facts("green tea", token=rehearsal.token, reason="asked to").changed
         True
         """
-        meant = tuple(validation.word(Kind, kind, field="kinds") for kind in kinds)
+        meant = tuple(arguments.word(Kind, kind, field="kinds") for kind in kinds)
         request = facts.FactForgetRequest(query=query, kinds=meant, dry_run=token is None, token=token, reason=reason)
         return await self.operate(request, facts.FactForgetReport)
 
@@ -171,20 +165,18 @@ class CandidatesFace(Face):
         >>> memory.add_fact("health", "Ada has a cold").decisions[0].reason
         'its topic is suppressed: allow it with set_learning first'
         """
-        word = validation.word(LearningAction, action, field="action")
+        word = arguments.word(LearningAction, action, field="action")
         request = facts.LearningRequest(action=word, topic=topic, reason=reason)
         return await self.operate(request, facts.LearningReport)
 
-    async def merge_facts(
-        self, request: candidates.MemoryMergeRequest | None = None, /
-    ) -> candidates.MemoryMergeReport:
+    async def merge_facts(self, request: facts.MemoryMergeRequest | None = None, /) -> facts.MemoryMergeReport:
         """Fold facts that say nearly the same; `undo` brings them back.
 
         >>> _ = memory.add_fact("hot drink", "Ada drinks green tea")
         >>> [pair.likeness for pair in memory.merge_facts().pairs]
         [1.0]
         """
-        return await self.operate(request or candidates.MemoryMergeRequest(), candidates.MemoryMergeReport)
+        return await self.operate(request or facts.MemoryMergeRequest(), facts.MemoryMergeReport)
 
     async def read_continuity(
         self, request: continuity.ContinuityRequest | None = None, /
@@ -221,7 +213,7 @@ class CandidatesFace(Face):
         """
         return await self.operate(request, continuity.ContinuityImportReport)
 
-    async def read_subjects(self, request: subjects.SubjectsRequest | None = None, /) -> subjects.SubjectsReport:
+    async def read_subjects(self, request: continuity.SubjectsRequest | None = None, /) -> continuity.SubjectsReport:
         """Say who takes part in the space, and how they stand to each other.
 
         >>> noor = elytron.SubjectDraft(name="noor", subject_kind="human_user")
@@ -229,9 +221,9 @@ class CandidatesFace(Face):
         >>> [subject.name for subject in memory.read_subjects().subjects]
         ['noor']
         """
-        return await self.operate(request or subjects.SubjectsRequest(), subjects.SubjectsReport)
+        return await self.operate(request or continuity.SubjectsRequest(), continuity.SubjectsReport)
 
-    async def read_garden(self, request: subjects.GardenRequest, /) -> subjects.GardenReport:
+    async def read_garden(self, request: continuity.GardenRequest, /) -> continuity.GardenReport:
         """Read the private documents of the scope's conversation, for a named audience.
 
         >>> diary = elytron.GardenDraft(role="diary", name="monday", text="I like these talks.")
@@ -240,4 +232,4 @@ class CandidatesFace(Face):
         >>> [document.text for document in memory.read_garden(request).documents]
         ['I like these talks.']
         """
-        return await self.operate(request, subjects.GardenReport)
+        return await self.operate(request, continuity.GardenReport)

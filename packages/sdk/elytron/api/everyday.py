@@ -3,14 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from elytron.api import arguments, validation
+from elytron.api import arguments
 from elytron.api.base import Face, takes_request
 from elytron_core import limits
-from elytron_core.contracts.admin import inspection
-from elytron_core.contracts.conversation import projection
-from elytron_core.contracts.conversation import write as contracts_write
-from elytron_core.contracts.knowledge import control
-from elytron_core.contracts.knowledge import recall as contracts_recall
+from elytron_core.contracts import control, inspection, projection
+from elytron_core.contracts import recall as contracts_recall
+from elytron_core.contracts import transcript as contracts_write
 
 
 class EverydayFace(Face):
@@ -95,7 +93,7 @@ class EverydayFace(Face):
             diversity=diversity,
             neighbours=neighbours,
             min_score=min_score if threshold is None else threshold,
-            why_not=validation.texts(why_not, field="why_not"),
+            why_not=arguments.texts(why_not, field="why_not"),
             include_private=include_private,
         )
         return await self.operate(request, contracts_recall.MemoryRecallReport)
@@ -163,7 +161,7 @@ class EverydayFace(Face):
             limit=limit,
             cursor=cursor,
             filters=narrowed,
-            hidden=validation.word(control.Hidden, hidden, field="hidden"),
+            hidden=arguments.word(control.Hidden, hidden, field="hidden"),
             include_private=include_private,
         )
         return await self.operate(request, control.MemoryListReport)
@@ -205,7 +203,7 @@ class EverydayFace(Face):
         True
         """
         scope = arguments.scope_of(self.scope, user_id=user_id)
-        ids = validation.ids(memories)
+        ids = arguments.ids(memories)
         request = control.MemoryForgetRequest(scope=scope, ids=ids, reason=reason, undo=undo)
         return await self.operate(request, control.MemoryControlReport)
 
@@ -249,7 +247,7 @@ class EverydayFace(Face):
         True
         """
         scope = arguments.scope_of(self.scope, user_id=user_id)
-        ids = validation.ids(memories)
+        ids = arguments.ids(memories)
         request = control.MemoryEraseRequest(scope=scope, ids=ids, whole_space=whole_space, reason=reason)
         return await self.operate(request, control.MemoryControlReport)
 
@@ -270,7 +268,7 @@ class EverydayFace(Face):
         ['The boat key is under the oar.']
         """
         scope = arguments.scope_of(self.scope, user_id=user_id)
-        order = validation.word(inspection.LedgerOrder, order, field="order")
+        order = arguments.word(inspection.LedgerOrder, order, field="order")
         request = inspection.MemoryReplayRequest(
             scope=scope, chat_id=conversation, limit=limit, cursor=cursor, order=order
         )

@@ -8,11 +8,9 @@ from pydantic import ValidationError
 
 from elytron_core import limits
 from elytron_core.clock import instant
-from elytron_core.contracts.conditions import AnyOf, Comparison, Condition, Scalar, Where
-from elytron_core.contracts.knowledge.recall import RecallFilters
+from elytron_core.contracts.recall import AnyOf, Comparison, Condition, RecallFilters, Scalar, Where
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.field_names import nearest
-from elytron_core.model import invalid
+from elytron_core.model import invalid, nearest
 
 _WILDCARD: Final = "*"
 _USER: Final = "user_id"

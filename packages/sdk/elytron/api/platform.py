@@ -2,35 +2,35 @@
 
 from os import PathLike, fspath
 
-from elytron.api import arguments, validation
+from elytron.api import arguments
 from elytron.api.base import Face, takes_request
-from elytron_core.contracts.admin import archive, erasures, inspection, platform, spaces
+from elytron_core.contracts import archive, inspection, maintenance
 
 
 class PlatformFace(Face):
     """Say what can be done here and what a space holds; move, check and close it."""
 
     async def capabilities(
-        self, request: platform.MemoryCapabilitiesRequest | None = None, /
-    ) -> platform.MemoryCapabilityCatalog:
+        self, request: inspection.MemoryCapabilitiesRequest | None = None, /
+    ) -> inspection.MemoryCapabilityCatalog:
         """Say what this memory can do, and what keeps it from the rest.
 
         >>> memory.capabilities().recall.permitted
         True
         """
-        request = request or platform.MemoryCapabilitiesRequest()
-        return await self.operate(request, platform.MemoryCapabilityCatalog)
+        request = request or inspection.MemoryCapabilitiesRequest()
+        return await self.operate(request, inspection.MemoryCapabilityCatalog)
 
-    @takes_request(spaces.MemorySpacesRequest, spaces.MemorySpacesReport)
-    async def spaces(self, *, limit: int = 100, cursor: str | None = None) -> spaces.MemorySpacesReport:
+    @takes_request(inspection.MemorySpacesRequest, inspection.MemorySpacesReport)
+    async def spaces(self, *, limit: int = 100, cursor: str | None = None) -> inspection.MemorySpacesReport:
         """List the spaces of the store, by name, with what they hold of conversations.
 
         >>> _ = memory.add("I am vegetarian.", user_id="noor")
         >>> [space.space for space in memory.spaces().spaces]
         ['ada', 'noor']
         """
-        request = spaces.MemorySpacesRequest(limit=limit, cursor=cursor)
-        return await self.operate(request, spaces.MemorySpacesReport)
+        request = inspection.MemorySpacesRequest(limit=limit, cursor=cursor)
+        return await self.operate(request, inspection.MemorySpacesReport)
 
     @takes_request(inspection.MemoryInspectionRequest, inspection.MemoryInspectionReport)
     async def inspect(
@@ -90,26 +90,26 @@ class PlatformFace(Face):
         2
         """
         scope = arguments.scope_of(self.scope, user_id=user_id)
-        mode = validation.word(archive.ImportMode, mode, field="mode")
+        mode = arguments.word(archive.ImportMode, mode, field="mode")
         request = archive.MemoryImportRequest(scope=scope, path=fspath(source), mode=mode)
         return await self.operate(request, archive.MemoryImportReport)
 
     async def keep_erasures(
-        self, target: str | PathLike[str] | erasures.MemoryErasuresKeepRequest, /
-    ) -> erasures.MemoryErasuresKeepReport:
+        self, target: str | PathLike[str] | archive.MemoryErasuresKeepRequest, /
+    ) -> archive.MemoryErasuresKeepReport:
         """Write the erasures to a file, beside those already in it; it has no content of memories.
 
         >>> _ = memory.erase(key)
         >>> {str(plane): count for plane, count in memory.keep_erasures("erasures.jsonl").erased.items()}
         {'transcript': 1}
         """
-        if not isinstance(target, erasures.MemoryErasuresKeepRequest):
-            target = erasures.MemoryErasuresKeepRequest(path=fspath(target))
-        return await self.operate(target, erasures.MemoryErasuresKeepReport)
+        if not isinstance(target, archive.MemoryErasuresKeepRequest):
+            target = archive.MemoryErasuresKeepRequest(path=fspath(target))
+        return await self.operate(target, archive.MemoryErasuresKeepReport)
 
     async def apply_erasures(
-        self, source: str | PathLike[str] | erasures.MemoryErasuresApplyRequest, /
-    ) -> erasures.MemoryErasuresApplyReport:
+        self, source: str | PathLike[str] | archive.MemoryErasuresApplyRequest, /
+    ) -> archive.MemoryErasuresApplyReport:
         """Erase again what such a file lists, if an older copy brought it back.
 
         >>> _ = memory.erase(key)
@@ -117,9 +117,9 @@ class PlatformFace(Face):
         >>> print(memory.apply_erasures("erasures.jsonl").outcome)
         nothing
         """
-        if not isinstance(source, erasures.MemoryErasuresApplyRequest):
-            source = erasures.MemoryErasuresApplyRequest(path=fspath(source))
-        return await self.operate(source, erasures.MemoryErasuresApplyReport)
+        if not isinstance(source, archive.MemoryErasuresApplyRequest):
+            source = archive.MemoryErasuresApplyRequest(path=fspath(source))
+        return await self.operate(source, archive.MemoryErasuresApplyReport)
 
     async def recover(
         self, request: inspection.MemoryRecoverRequest | None = None, /
@@ -138,3 +138,110 @@ class PlatformFace(Face):
         closed
         """
         return await self.operate(request or inspection.MemoryCloseRequest(), inspection.MemoryLifecycleReport)
+
+
+class MaintenanceFace(Face):
+    """Commit a finished turn, maintain memory, look after the jobs, and keep vectors complete.
+
+    The examples start from here:
+
+    >>> from elytron.models import ScriptedModel
+    >>> memory = elytron.open("memory:", language_model=ScriptedModel([])).sync()
+    >>> said = (elytron.Message(text="I'm allergic to hazelnuts."),)
+    >>> reply = elytron.Message(role=elytron.Role.ASSISTANT, text="Noted.")
+    >>> turn = elytron.CanonicalTurnDelta(turn_id="turn-1", input_messages=said, assistant_message=reply)
+    """
+
+    async def finalize_turn_and_maintain(
+        self, request: maintenance.MemoryFinalizeTurnRequest, /
+    ) -> maintenance.MemoryFinalizeTurnReport:
+        """Commit a finished turn as evidence, without any model, then maintain memory. Raises TurnConflict.
+
+        >>> request = elytron.MemoryFinalizeTurnRequest(delta=turn, extraction=elytron.Extraction.RULES)
+        >>> _ = memory.finalize_turn_and_maintain(request)
+        >>> memory.list_facts().items[0].content
+        'The user is allergic to hazelnuts'
+        """
+        return await self.operate(request, maintenance.MemoryFinalizeTurnReport)
+
+    async def maintain(
+        self, request: maintenance.MemoryMaintainRequest | None = None, /
+    ) -> maintenance.MemoryMaintenanceReport:
+        """Run the parts of maintenance now, one outcome each. Raises Unsupported where a model is demanded in vain.
+
+        >>> _ = memory.commit_transcript(elytron.MemoryTranscriptCommitRequest(delta=turn))
+        >>> memory.maintain(elytron.MemoryMaintainRequest(extraction=elytron.Extraction.RULES)).turns
+        1
+        """
+        return await self.operate(request or maintenance.MemoryMaintainRequest(), maintenance.MemoryMaintenanceReport)
+
+    async def list_jobs(self, request: maintenance.JobListRequest | None = None, /) -> maintenance.JobListReport:
+        """Read what was put off, whether it gets done, and what models may still cost today.
+
+        >>> _ = memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(delta=turn))
+        >>> [job.turns for job in memory.list_jobs().jobs]
+        [1]
+        """
+        return await self.operate(request or maintenance.JobListRequest(), maintenance.JobListReport)
+
+    async def run_jobs(self, request: maintenance.JobRunRequest | None = None, /) -> maintenance.JobRunReport:
+        """Do the jobs that are due, oldest first.
+
+        >>> _ = memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(delta=turn))
+        >>> [job.attempts for job in memory.run_jobs().jobs]
+        [1]
+        """
+        return await self.operate(request or maintenance.JobRunRequest(), maintenance.JobRunReport)
+
+    async def retry_job(self, request: str | maintenance.JobRetryRequest, /) -> maintenance.JobReport:
+        """Let a job be tried again at once, also one that was given up. Raises NotFound.
+
+        >>> report = memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(delta=turn))
+        >>> print(memory.retry_job(report.job).job.state)
+        pending
+        """
+        if isinstance(request, str):
+            request = maintenance.JobRetryRequest(id=request)
+        return await self.operate(request, maintenance.JobReport)
+
+    async def cancel_job(self, request: str | maintenance.JobCancelRequest, /) -> maintenance.JobReport:
+        """Give a job up; what it did already stays. Raises NotFound.
+
+        >>> report = memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(delta=turn))
+        >>> print(memory.cancel_job(report.job).job.state)
+        cancelled
+        """
+        if isinstance(request, str):
+            request = maintenance.JobCancelRequest(id=request)
+        return await self.operate(request, maintenance.JobReport)
+
+    async def compact_journal(
+        self, request: maintenance.JournalCompactRequest | None = None, /
+    ) -> maintenance.JournalCompactReport:
+        """Leave one journal entry for each run of entries that tell of nothing; bounded stores do so by themselves.
+
+        >>> _ = memory.erase(memory.add("The ferry leaves at six.").ids)
+        >>> memory.compact_journal().changed
+        True
+        """
+        return await self.operate(request or maintenance.JournalCompactRequest(), maintenance.JournalCompactReport)
+
+    async def embed(self, request: maintenance.MemoryEmbedRequest | None = None, /) -> maintenance.MemoryEmbedReport:
+        """Make vectors of what has none; a runtime with an embedder does so by itself after writes.
+
+        >>> _ = memory.add("The ferry leaves at six.")
+        >>> print(memory.embed().outcome)  # opened with an `embedder`: complete
+        no_embedder
+        """
+        return await self.operate(request or maintenance.MemoryEmbedRequest(), maintenance.MemoryEmbedReport)
+
+    async def switch_model(
+        self, request: maintenance.ModelSwitchRequest | None = None, /
+    ) -> maintenance.MemoryEmbedReport:
+        """Make vectors by the runtime's embedder; when none is missing, recall compares these. Call until complete.
+
+        >>> _ = memory.add("The ferry leaves at six.")
+        >>> print(memory.switch_model().outcome)  # opened with an `embedder`: more, then complete
+        no_embedder
+        """
+        return await self.operate(request or maintenance.ModelSwitchRequest(), maintenance.MemoryEmbedReport)

@@ -3,8 +3,9 @@
 from os import PathLike, fspath
 
 from elytron.api.base import Face, takes_request
-from elytron_core.contracts.knowledge import skills
-from elytron_core.planes.knowledge.procedural import ReuseOutcome
+from elytron_core.contracts import skills, tools
+from elytron_core.planes.skills import ReuseOutcome
+from elytron_core.planes.tools import AgentToolRegistrySnapshot
 
 
 class SkillsFace(Face):
@@ -119,3 +120,62 @@ class SkillsFace(Face):
         if not isinstance(path, skills.AgentSkillDirAddRequest):
             path = skills.AgentSkillDirAddRequest(path=fspath(path))
         return await self.operate(path, skills.AgentSkillDirectoryReport)
+
+
+class ToolsFace(Face):
+    """Register which tools the host has; what use teaches of them comes in by `write`.
+
+    The examples start from here:
+
+    >>> read = elytron.AgentToolDescriptor(tool_id="read_file", schema_fingerprint="schema-1")
+    >>> snapshot = elytron.AgentToolRegistrySnapshot(registry_id="host-tools", namespace="desk", tools=(read,))
+    >>> _ = memory.upsert_agent_tool_registry(elytron.with_fingerprints(snapshot))
+    """
+
+    async def upsert_agent_tool_registry(
+        self, snapshot: AgentToolRegistrySnapshot | tools.AgentToolRegistryUpsertRequest, /
+    ) -> tools.AgentToolRegistryUpsertReport:
+        """Register a snapshot, in the place of the one that had its id.
+
+        >>> write = elytron.AgentToolDescriptor(tool_id="write_file", schema_fingerprint="schema-2")
+        >>> grown = snapshot.model_copy(update={"tools": (read, write)})
+        >>> memory.upsert_agent_tool_registry(elytron.with_fingerprints(grown)).accepted
+        True
+        """
+        if isinstance(snapshot, AgentToolRegistrySnapshot):
+            snapshot = tools.AgentToolRegistryUpsertRequest(snapshot=snapshot)
+        return await self.operate(snapshot, tools.AgentToolRegistryUpsertReport)
+
+    async def list_agent_tool_registries(
+        self, request: tools.AgentToolRegistryListRequest | None = None, /
+    ) -> tools.AgentToolRegistryListReport:
+        """Read every registry of the space.
+
+        >>> [registry.registry_id for registry in memory.list_agent_tool_registries().registries]
+        ['host-tools']
+        """
+        return await self.operate(request or tools.AgentToolRegistryListRequest(), tools.AgentToolRegistryListReport)
+
+    async def get_agent_tool_registry(
+        self, registry: str | tools.AgentToolRegistryGetRequest, /
+    ) -> tools.AgentToolRegistryGetReport:
+        """Read one registry. Raises NotFound.
+
+        >>> [tool.tool_id for tool in memory.get_agent_tool_registry("host-tools").registry.tools]
+        ['read_file']
+        """
+        if isinstance(registry, str):
+            registry = tools.AgentToolRegistryGetRequest(registry_id=registry)
+        return await self.operate(registry, tools.AgentToolRegistryGetReport)
+
+    async def delete_agent_tool_registry(
+        self, registry: str | tools.AgentToolRegistryDeleteRequest, /
+    ) -> tools.AgentToolRegistryDeleteReport:
+        """Remove a registry; what was learned of its tools stays.
+
+        >>> memory.delete_agent_tool_registry("host-tools").changed
+        True
+        """
+        if isinstance(registry, str):
+            registry = tools.AgentToolRegistryDeleteRequest(registry_id=registry)
+        return await self.operate(registry, tools.AgentToolRegistryDeleteReport)

@@ -1,7 +1,7 @@
 """The calls of the transcript."""
 
 from elytron.api.base import Face
-from elytron_core.contracts.conversation import transcript
+from elytron_core.contracts import transcript
 
 
 class TranscriptFace(Face):

@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from elytron_core.canonical import checksum
-from elytron_core.contracts.knowledge.recall import MemoryRecallRequest
+from elytron_core.contracts.recall import MemoryRecallRequest
 from elytron_core.errors import InvalidInput
+from elytron_core.strict_json import checksum
 
 _ASKED = {"query", "filters", "diversity", "min_score"}
 

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.recall import Plane, RecallHit
+from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.evidence import Role
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import Vouched
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.derived_refs import TranscriptEvidenceRef
-from elytron_core.planes.knowledge import long_term, procedural
-from elytron_core.policy.query.question import Question, Version
+from elytron_core.planes import facts, skills, transcript
+from elytron_core.planes.transcript import TranscriptEvidenceRef
 from elytron_core.policy.ranking.latest_answer import HELD, WINDOW, Told, asks_how_things_are, in_succession, last_words
-from elytron_core.policy.temporal.freshness import freshness
+from elytron_core.policy.ranking.query import Question, Version
+from elytron_core.policy.temporal.validity import freshness
 
 _COMMON = ("id", "plane", "text", "score", "at", "citations", "signals")
 _TURN_HITS = Vouched(
@@ -36,7 +36,7 @@ def turn_hit(turn_id: TurnId, turn: transcript.Turn, part: int, /) -> RecallHit:
         trust=turn.trust_of(part),
         tags=turn.tags,
         metadata=dict(turn.metadata),
-        privacy=long_term.Privacy.PRIVATE if turn.is_private else None,
+        privacy=facts.Privacy.PRIVATE if turn.is_private else None,
         citations=(turn_id,),
         signals={},
     )
@@ -63,7 +63,7 @@ def scored(hit: RecallHit, /, *, score: float, signals: dict[str, float]) -> Rec
 
 
 def fact_hit(
-    fact: long_term.Fact,
+    fact: facts.Fact,
     /,
     *,
     now: Instant | None = None,
@@ -90,9 +90,7 @@ def fact_hit(
     )
 
 
-def skill_hit(
-    skill: procedural.Skill, /, *, score: float = 0.0, signals: Mapping[str, float] | None = None
-) -> RecallHit:
+def skill_hit(skill: skills.Skill, /, *, score: float = 0.0, signals: Mapping[str, float] | None = None) -> RecallHit:
     """Return the hit of a skill: its summary and procedure."""
     return RecallHit(
         id=skill.name,
@@ -132,6 +130,6 @@ def with_newer(question: Question, query: str, hits: tuple[RecallHit, ...], /) -
 
 def _told(hit: RecallHit) -> Told | None:
     coverage = hit.signals.get("coverage", 0.0)
-    if coverage < HELD or hit.plane is not Plane.TRANSCRIPT or hit.role is transcript.Role.ASSISTANT or hit.at is None:
+    if coverage < HELD or hit.plane is not Plane.TRANSCRIPT or hit.role is Role.ASSISTANT or hit.at is None:
         return None
     return Told(hit.speaker, hit.role, hit.at, coverage, hit.text)

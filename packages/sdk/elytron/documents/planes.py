@@ -3,23 +3,24 @@
 Lists, the index, hits, filters, ids, counts and erasures read this table: a new plane of this kind is a `Home` here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.recall import Plane
+from elytron_core.contracts.control import ControlDecision, ControlOutcome
+from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.evidence import Trust
 from elytron_core.model import Value
-from elytron_core.planes import tools
-from elytron_core.planes.conversation import candidates, continuity, execution, summaries, transcript
-from elytron_core.planes.derived_refs import DerivedMemoryPlane
-from elytron_core.planes.knowledge import garden, long_term, notes, procedural, records, subjects
-from elytron_core.planes.knowledge.long_term import Privacy
+from elytron_core.planes import candidates, continuity, facts, records, skills, subjects, tools, transcript
+from elytron_core.planes.facts import Privacy
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.admission import record_versions
-from elytron_core.policy.privacy.public_export import public_record
-from elytron_core.policy.temporal.freshness import FRESH, STALE, Freshness
+from elytron_core.planes.transcript import DerivedMemoryPlane
+from elytron_core.policy.admission.records import shown_again, succeeding
+from elytron_core.policy.privacy import public_record
+from elytron_core.policy.temporal.validity import FRESH, STALE, Freshness
+from elytron_core.ports.store import Document, Ref
 
 ValueT = TypeVar("ValueT", bound=Value)
 
@@ -145,26 +146,26 @@ def is_private_candidate(candidate: candidates.Candidate, /) -> bool:
 
 
 _DECLARED = (
-    Home(Plane.CONTINUITY, continuity.CAPSULES, continuity.ID_WORD, continuity.ContinuityCapsule, reach=Reach.RECALL,
-         title=lambda capsule: capsule.topic, citations=lambda capsule: capsule.provenance,
+    Home(Plane.CONTINUITY, continuity.CAPSULES, continuity.CAPSULE_ID_WORD, continuity.ContinuityCapsule,
+         reach=Reach.RECALL, title=lambda capsule: capsule.topic, citations=lambda capsule: capsule.provenance,
          freshness=_capsule_freshness, is_replaced=lambda capsule: not capsule.is_recallable,
          evidence=DerivedMemoryPlane.CONTINUITY),
-    Home(Plane.EXECUTION, execution.EXECUTION, execution.ID_WORD, execution.ExecutionState, reach=Reach.RECALL,
-         title=lambda state: state.goal, is_of_all=True),
-    Home(Plane.SUMMARY, summaries.SUMMARIES, summaries.ID_WORD, summaries.SessionSummary, reach=Reach.RECALL,
+    Home(Plane.EXECUTION, continuity.EXECUTION, continuity.EXECUTION_ID_WORD, continuity.ExecutionState,
+         reach=Reach.RECALL, title=lambda state: state.goal, is_of_all=True),
+    Home(Plane.SUMMARY, continuity.SUMMARIES, continuity.SUMMARY_ID_WORD, continuity.SessionSummary, reach=Reach.RECALL,
          title=lambda summary: summary.conversation, is_of_all=True),
-    Home(Plane.ARCHIVE, notes.NOTES, notes.ID_WORD, notes.DailyNote, reach=Reach.RECALL,
+    Home(Plane.ARCHIVE, continuity.NOTES, continuity.NOTE_ID_WORD, continuity.DailyNote, reach=Reach.RECALL,
          title=lambda note: note.period, citations=lambda note: note.citations,
          evidence=DerivedMemoryPlane.ARCHIVE_EVIDENCE),
     Home(Plane.RECORDS, records.RECORDS, records.ID_WORD, records.Record, reach=Reach.ASKED, is_of_space=True,
          title=lambda record: "/".join((*record.namespace, record.key)), text=lambda record: record.words,
          privacy=lambda record: record.privacy, expires_at=lambda record: record.expires_at,
-         unhidden=record_versions.shown_again, namespace=lambda record: record.namespace,
+         unhidden=shown_again, namespace=lambda record: record.namespace,
          fields=lambda record: record.fields,
          index_text=lambda record: record.text, index_title=lambda record: record.key, is_embedded=True,
-         public=public_record, succeeding=record_versions.succeeding,
+         public=public_record, succeeding=succeeding,
          key=lambda space, record: space.record_key(record.namespace, record.key)),
-    Home(Plane.PRIVATE_GARDEN, garden.GARDEN, garden.ID_WORD, garden.GardenDocument,
+    Home(Plane.PRIVATE_GARDEN, continuity.GARDEN, continuity.GARDEN_ID_WORD, continuity.GardenDocument,
          title=lambda document: document.name),
     Home(Plane.SUBJECT, subjects.SUBJECTS, subjects.ID_WORD, subjects.Subject, is_of_space=True,
          title=lambda subject: subject.name, text=_mounted, forgotten_at=None,
@@ -186,8 +187,8 @@ ASKED = frozenset(home.plane for home in HOMES.values() if home.reach is Reach.A
 """The planes that recall reads only if the filters name them."""
 PLANES: dict[str, Plane] = {
     transcript.TURNS: Plane.TRANSCRIPT,
-    long_term.FACTS: Plane.LONG_TERM,
-    procedural.SKILLS: Plane.PROCEDURAL,
+    facts.FACTS: Plane.LONG_TERM,
+    skills.SKILLS: Plane.PROCEDURAL,
     **{collection: home.plane for collection, home in HOMES.items()},
 }
 """The plane of each collection's memories."""
@@ -198,10 +199,136 @@ WITH_PRIVACY = frozenset({Plane.LONG_TERM, *(home.plane for home in HOMES.values
 LINKED = {home.evidence: home for home in HOMES.values() if home.evidence is not None}
 """Those that are linked to the turns that they cite."""
 COLLECTION_OF_WORD = {home.word: collection for collection, home in HOMES.items()}
-FOLDED = (transcript.Turn, long_term.Fact, procedural.Skill, subjects.Subject, *(home.kind for home in SHOWN.values()))
+FOLDED = (transcript.Turn, facts.Fact, skills.Skill, subjects.Subject, *(home.kind for home in SHOWN.values()))
 """Documents for an index: those that can be recalled, and subjects, which may have several names."""
 
 
 def home_of(value: Value, /) -> Home[Any]:
     """Return the declaration of the plane that `value` is a document of."""
     return _OF_KIND[type(value)]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptMemory:
+    """A stored document of one of these planes."""
+
+    ref: Ref
+    revision: int
+    value: Value
+
+    @property
+    def home(self) -> Home[Any]:
+        return HOMES[self.ref.collection]
+
+    @property
+    def plane(self) -> Plane:
+        return self.home.plane
+
+    def found(
+        self, *, score: float = 0.0, signals: Mapping[str, float] | None = None, now: Instant | None = None
+    ) -> RecallHit:
+        """Return its hit, with its freshness at `now` if its plane has one."""
+        home, value = self.home, self.value
+        fresh = home.freshness(value, now) if now is not None else None
+        channel, conversation = conversation_of(value)
+        return RecallHit(
+            id=id_of(self.ref),
+            plane=home.plane,
+            text=home.text(value),
+            score=round(score, 6),
+            at=home.at(value),
+            channel=channel,
+            conversation=conversation,
+            title=home.title(value),
+            trust=None if home.is_of_space else Trust.DRAWN,
+            freshness=fresh.state if fresh is not None else None,
+            privacy=home.privacy(value),
+            hint=fresh.hint if fresh is not None else None,
+            citations=home.citations(value),
+            signals=dict(signals or {}),
+        )
+
+
+def by_plane(documents: Mapping[str, int], /) -> dict[Plane, int]:
+    """Return the number of memories of each plane from the number of documents of each collection."""
+    return {PLANES[name]: count for name, count in sorted(documents.items()) if name in PLANES and count}
+
+
+def kept(document: Document, /) -> KeptMemory:
+    """Return what a document of one of these planes holds."""
+    return KeptMemory(document.ref, document.revision, HOMES[document.ref.collection].kind.from_bytes(document.body))
+
+
+def public(collection: str, body: bytes, /) -> bytes | None:
+    """Return a document of one of these planes in the form of a public archive; None if it stays out."""
+    home = HOMES.get(collection)
+    value = home.public(home.kind.from_bytes(body)) if home is not None else None
+    return value.to_bytes() if value is not None else None
+
+
+def id_of(ref: Ref, /) -> str:
+    """Return the memory id of the document at `ref`."""
+    return f"{HOMES[ref.collection].word}:{ref.key}"
+
+
+def place_of(memory_id: str, /) -> Ref | None:
+    """Return where a memory of this id would stand; None where the id is of another form."""
+    word, sign, key = memory_id.partition(":")
+    collection = COLLECTION_OF_WORD.get(word)
+    return Ref(collection, key) if sign and collection is not None else None
+
+
+def text_of(value: Value, /) -> str:
+    """Return what the document says."""
+    return home_of(value).text(value)
+
+
+def title_of(value: Value, /) -> str:
+    """Return what the document is about, in a few words."""
+    return home_of(value).title(value)
+
+
+def at_of(value: Value, /) -> Instant:
+    """Return when the document last changed."""
+    return home_of(value).at(value)
+
+
+def citations_of(value: Value, /) -> tuple[str, ...]:
+    """Return the turns and other references that the document rests on."""
+    return home_of(value).citations(value)
+
+
+def conversation_of(value: Any, /) -> tuple[str | None, str | None]:
+    """Return the channel and conversation of the document; None for both if it belongs to the whole space."""
+    return (None, None) if home_of(value).is_of_space else (value.channel, value.conversation)
+
+
+def touched(decisions: Iterable[ControlDecision], /) -> tuple[Plane, ...]:
+    """Return the planes in which something was changed, or would be, in their order."""
+    planes = {decision.plane for decision in decisions if decision.outcome is ControlOutcome.CHANGED}
+    return tuple(plane for plane in Plane if plane in planes)
+
+
+def forgotten_at(value: Value, /) -> Instant | None:
+    """Return since when the document is hidden; subjects and candidates have states instead."""
+    hidden_since = home_of(value).forgotten_at
+    return hidden_since(value) if hidden_since is not None else None
+
+
+def is_forgotten(value: Value, /) -> bool:
+    """Return whether a caller hid the document."""
+    return forgotten_at(value) is not None
+
+
+def is_expired(value: Value, now: Instant, /) -> bool:
+    """Return whether the document's time to live is over."""
+    end = home_of(value).expires_at(value)
+    return end is not None and end <= now
+
+
+def hidden(value: Value, at: Instant | None, /) -> Value | None:
+    """Return the document hidden since `at`, or shown again for None; None if unchanged, or if it cannot be hidden."""
+    home = home_of(value)
+    if home.forgotten_at is None or is_forgotten(value) is (at is not None):
+        return None
+    return home.unhidden(value) if at is None else value.model_copy(update={"forgotten_at": at})

@@ -8,8 +8,8 @@ from elytron.documents.change_set import Changes
 from elytron.documents.stored_values import documents_at, values_at
 from elytron_core import limits
 from elytron_core.ids import FactId, SpaceId
-from elytron_core.planes.knowledge import long_term
-from elytron_core.planes.knowledge.long_term import Fact, Kind, Slot
+from elytron_core.planes import facts
+from elytron_core.planes.facts import Fact, Kind, Slot
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Ref, Store
 from elytron_core.scope import ConversationKey
@@ -51,7 +51,7 @@ def key_of(fact: Fact, /) -> SlotKey:
 
 def slot_ref(record: SpaceRecord, key: SlotKey, /) -> Ref:
     """Return where the slot is stored."""
-    return Ref(long_term.SLOTS, record.slot_tag(*key))
+    return Ref(facts.SLOTS, record.slot_tag(*key))
 
 
 async def read_slots(
@@ -62,7 +62,7 @@ async def read_slots(
     for key in keys:
         places.setdefault(slot_ref(record, key), []).append(key)
     earlier = {
-        ref: [Ref(long_term.SLOTS, tag) for key in same for tag in record.earlier_slot_tags(*key)]
+        ref: [Ref(facts.SLOTS, tag) for key in same for tag in record.earlier_slot_tags(*key)]
         for ref, same in places.items()
     }
     found = await documents_at(store, space, (one for ref in places for one in (ref, *earlier[ref])))
@@ -90,7 +90,7 @@ async def read_slot(store: Store, space: SpaceId, record: SpaceRecord, key: Slot
 
 async def versions_of(store: Store, space: SpaceId, slot: StoredSlot, /) -> list[Fact]:
     """Return the newest versions of a slot that are stored, oldest first."""
-    refs = [Ref(long_term.FACTS, name) for name in slot.facts[-limits.SCAN_MAX :]]
+    refs = [Ref(facts.FACTS, name) for name in slot.facts[-limits.SCAN_MAX :]]
     return list((await values_at(store, space, refs, Fact)).values())
 
 

@@ -1,6 +1,6 @@
-from elytron.embedding.endpoint import OpenAIEmbedder as OpenAIEmbedder
-from elytron.embedding.fastembed import FastembedEmbedder as FastembedEmbedder
-from elytron.embedding.local import LocalEmbedder as LocalEmbedder
+from elytron.embedding.embedders import FastembedEmbedder as FastembedEmbedder
+from elytron.embedding.embedders import LocalEmbedder as LocalEmbedder
+from elytron.embedding.embedders import OpenAIEmbedder as OpenAIEmbedder
 from elytron.embedding.model2vec import Model2VecEmbedder as Model2VecEmbedder
 from elytron.embedding.model_files import KeptModel as KeptModel
 from elytron.embedding.model_files import kept_models as kept_models

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron.embedding.tensors import WEIGHTS, Tensors
+from elytron.embedding.model2vec import WEIGHTS, Tensors
 from elytron_core.errors import MissingExtra, UnreadableFile
 from elytron_core.model import Value
 

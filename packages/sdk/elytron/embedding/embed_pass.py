@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from elytron.context import OperationContext
-from elytron.indexing.units import embedded_passages, embedded_text, units_of
-from elytron.indexing.vector_places import CHOICE, vectors_ref
+from elytron.indexing.units import CHOICE, embedded_passages, embedded_text, units_of, vectors_ref
 from elytron.indexing.write_through import Fed
 from elytron.state.conflict_retry import Race
-from elytron.state.embedder_calls import checked, embed_texts
+from elytron.state.encoders import checked, embed_texts
 from elytron.state.space_records import REF
 from elytron_core import limits
 from elytron_core.errors import Conflict, ModelRefused

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from elytron.embedding.conversion import convert, require_tools, shape_of
-from elytron.embedding.model2vec import CONFIG, PARTS, Model2VecEmbedder, manifest_of
+from elytron.embedding.model2vec import CONFIG, PARTS, WEIGHTS, Model2VecEmbedder, manifest_of, read_safetensors
 from elytron.embedding.model_files import (
     MANIFEST,
     MODEL,
@@ -24,7 +24,6 @@ from elytron.embedding.model_files import (
     kept_models,
     models_folder,
 )
-from elytron.embedding.tensors import WEIGHTS, read_safetensors
 from elytron_core import limits
 from elytron_core.errors import ModelUnavailable, NotFound, UnreadableFile
 

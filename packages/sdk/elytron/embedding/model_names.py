@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from elytron.embedding.endpoint import OpenAIEmbedder
-from elytron.embedding.local import LocalEmbedder
+from elytron.embedding.embedders import LocalEmbedder, OpenAIEmbedder
 from elytron.embedding.model2vec import Model2VecEmbedder, is_model2vec
 from elytron.embedding.model_files import model_folder
 from elytron.embedding.use_encoder import WORD, UseEmbedder

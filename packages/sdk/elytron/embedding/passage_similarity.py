@@ -6,7 +6,7 @@ import numpy as np
 
 from elytron.context import OperationContext
 from elytron.indexing.search_result import Searched
-from elytron.indexing.vector_places import vectors_ref
+from elytron.indexing.units import vectors_ref
 from elytron_core.planes.embedding import VectorSet, hexadecimal
 from elytron_index import Candidate
 from elytron_index.structures.vectors import Vector, unit_vector

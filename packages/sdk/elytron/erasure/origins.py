@@ -3,11 +3,10 @@
 from collections import Counter
 
 from elytron.context import OperationContext
-from elytron.documents.plane_documents import id_of
-from elytron.erasure.dependants import dependants
-from elytron.erasure.removal import erase_many, erase_memories
+from elytron.documents.planes import id_of
+from elytron.erasure.removal import dependants, erase_many, erase_memories
 from elytron_core import limits
-from elytron_core.contracts.knowledge.control import (
+from elytron_core.contracts.control import (
     ControlDecision,
     ControlOutcome,
     MemoryControlReport,
@@ -15,13 +14,12 @@ from elytron_core.contracts.knowledge.control import (
     Origin,
     OriginKind,
 )
-from elytron_core.contracts.knowledge.recall import Plane
+from elytron_core.contracts.recall import Plane
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import TurnId
-from elytron_core.planes import tools
-from elytron_core.planes.conversation import transcript
-from elytron_core.policy.integrity.origins import parts_through
-from elytron_core.ports import store_pages
+from elytron_core.planes import tools, transcript
+from elytron_core.policy.integrity import parts_through
+from elytron_core.ports import store
 from elytron_core.scope import Scope
 
 _STALE = "is of no dry run that named just these memories: run it dry again, and look at what it names"
@@ -67,7 +65,7 @@ async def erase_origin(
 async def _resting_on(ctx: OperationContext, scope: Scope, origin: Origin) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the memories that came through `origin` or rest on it alone, and those that rest on it among others."""
     gone: dict[str, None] = {}
-    async for document in store_pages.documents(ctx.store, scope.space, transcript.TURNS):
+    async for document in store.documents(ctx.store, scope.space, transcript.TURNS):
         turn = transcript.Turn.from_bytes(document.body)
         parts = (part for part in parts_through(turn, origin) if part not in turn.erased)
         gone |= dict.fromkeys(transcript.message_id(TurnId(document.ref.key), part) for part in parts)
@@ -75,7 +73,7 @@ async def _resting_on(ctx: OperationContext, scope: Scope, origin: Origin) -> tu
     citing = {one.id: one.citations for one in every if one.is_belief}
     drawn = [one for one in every if not one.is_belief]
     if origin.kind is OriginKind.TOOL:
-        async for document in store_pages.documents(ctx.store, scope.space, tools.EXPERIENCES):
+        async for document in store.documents(ctx.store, scope.space, tools.EXPERIENCES):
             if tools.ToolExperience.from_bytes(document.body).tool_id == origin.name:
                 gone[id_of(document.ref)] = None
     while True:

@@ -1,30 +1,267 @@
 """Erasures in a space's journal, and the same done again if an older copy brought content back."""
 
+import os
+import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, NamedTuple
 
 from elytron.context import OperationContext
-from elytron.documents.plane_documents import by_plane
-from elytron.documents.planes import PLANES
-from elytron.erasure.ended_keys import end_again, gather_ended
-from elytron.erasure.log_file import Erased, Erasures, SpaceErasures
+from elytron.documents.planes import PLANES, by_plane
 from elytron.erasure.removal import erase_many, erase_space
 from elytron.memories.lookup import Memory, TurnMemory, hit_of, stored_at
+from elytron.state.space_records import REF
+from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
-from elytron_core.contracts.admin.erasures import ErasuresOutcome, MemoryErasuresApplyReport
-from elytron_core.contracts.knowledge.control import MemoryEraseRequest
-from elytron_core.contracts.knowledge.recall import Plane
-from elytron_core.errors import NotFound
+from elytron_core.contracts.archive import (
+    ErasedMemory,
+    ErasedSpace,
+    ErasuresHead,
+    ErasuresOutcome,
+    MemoryErasuresApplyReport,
+)
+from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.recall import Plane
+from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, StoreUnavailable, UnreadableFile
 from elytron_core.ids import SYSTEM_SPACE, SpaceId, TurnId
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import long_term
-from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports import store_pages
-from elytron_core.ports.store import Action, JournalEntry, Ref
+from elytron_core.planes import facts, transcript
+from elytron_core.planes.gateway import KEYS, USERS, KeyName, User
+from elytron_core.planes.space import ACCESS_KEYS, AccessKey, SpaceRecord
+from elytron_core.ports import store
+from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Erasure, JournalEntry, Put, Ref, Require
 from elytron_core.scope import Scope
+from elytron_core.strict_json import canonical_bytes
+
+_TOLD = frozenset({*PLANES, USERS, KEYS, ACCESS_KEYS})
+"""The collections of a file: memories, and the keys and users of the system space."""
+
+
+class Erased(NamedTuple):
+    """A whole document, or one message of a turn."""
+
+    ref: Ref
+    part: int | None = None
+
+
+@dataclass(slots=True)
+class SpaceErasures:
+    """Erasures in one space, each with the time of the last word that was erased."""
+
+    space: SpaceId
+    identity: str
+    whole_at: Instant | None = None
+    memories: dict[Erased, Instant] = field(default_factory=dict[Erased, Instant])
+
+    def add(self, erased: Erased, at: Instant, /) -> None:
+        self.memories[erased] = max(at, self.memories.get(erased, at))
+
+    def by_plane(self) -> dict[Plane, int]:
+        """Count documents, and messages of turns that were not erased as a whole."""
+        counted = (
+            erased.ref for erased in self.memories if erased.part is None or Erased(erased.ref) not in self.memories
+        )
+        return dict(Counter(PLANES[ref.collection] for ref in counted if ref.collection in PLANES))
+
+
+class Erasures:
+    """A file's erasures of each space: by its name, and by a tag of its secret, for a name may be another's."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[SpaceId, str], SpaceErasures] = {}
+
+    @property
+    def spaces(self) -> tuple[SpaceErasures, ...]:
+        return tuple(self._told.values())
+
+    def of(self, space: SpaceId, identity: str, /) -> SpaceErasures:
+        """Return a space's erasures, to which more can be added."""
+        return self._told.setdefault((space, identity), SpaceErasures(space, identity))
+
+    def find(self, space: SpaceId, identity: str, /) -> SpaceErasures | None:
+        """Return the erasures of a space, or of the one that it was restored from under another name."""
+        known = self._told.get((space, identity))
+        return known or next((told for told in self._told.values() if told.identity == identity), None)
+
+
+def read_erasures(path: Path, /) -> Erasures:
+    """Return the file's erasures. Raises UnreadableFile for another kind of file, one cut off, or a wrong line."""
+    try:
+        with path.open("rb") as file:
+            return _read(path.name, file)
+    except (OSError, ValueError) as error:
+        raise UnreadableFile(name=path.name, problem="cannot be opened") from error
+
+
+def known_erasures(path: Path, /) -> Erasures:
+    """Return the file's erasures; empty if there is no file yet. Raises UnreadableFile."""
+    # Asked of `os`, which has a no also for what may not be looked at.
+    return read_erasures(path) if os.path.exists(path) else Erasures()  # noqa: PTH110
+
+
+def write_erasures(path: Path, erasures: Erasures, /) -> None:
+    """Leave `erasures` in a file that its owner alone may read, in place of what was there: whole, or not at all."""
+    lines = list(_lines(erasures))
+    if len(lines) > limits.ERASURES_LINES:
+        raise LimitExceeded(what="lines in a file of erasures", limit=limits.ERASURES_LINES, found=len(lines))
+    beside = ""
+    try:
+        number, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(number, "wb") as file:
+            file.write(canonical_bytes(ErasuresHead(lines=len(lines))) + b"\n")
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(beside).replace(path)
+    except (OSError, ValueError) as error:
+        if beside:
+            Path(beside).unlink(missing_ok=True)
+        raise StoreUnavailable(f"cannot write {path.name!r}: name a file in a folder of yours") from error
+
+
+def _lines(erasures: Erasures) -> Iterator[bytes]:
+    for told in erasures.spaces:
+        yield ErasedSpace(space=told.space, identity=told.identity, whole_at=told.whole_at).to_bytes() + b"\n"
+        for ((collection, key), part), at in told.memories.items():
+            yield ErasedMemory(collection=collection, key=key, part=part, at=at).to_bytes() + b"\n"
+
+
+def _read(name: str, file: IO[bytes]) -> Erasures:
+    found = Erasures()
+    current: SpaceErasures | None = None
+    count = -1
+    expected = 0
+    while data := file.readline(limits.ERASURES_LINE_BYTES + 1):
+        count += 1
+        if count > limits.ERASURES_LINES or not data.endswith(b"\n"):
+            raise UnreadableFile(name=name, problem="is no file of erasures, or is cut off")
+        try:
+            told = strict_json.parse(data, limit=limits.ERASURES_LINE_BYTES)
+            if count == 0:
+                expected = ErasuresHead.model_validate(told).lines
+            elif isinstance(told, dict) and "identity" in told:
+                line = ErasedSpace.model_validate(told)
+                current = found.of(line.space, line.identity)
+                current.whole_at = line.whole_at
+            else:
+                _tell(current, ErasedMemory.model_validate(told))
+        except (InvalidInput, ValueError):
+            raise UnreadableFile(name=name, problem=f"holds no erasure in line {count + 1}") from None
+    if count != expected:
+        raise UnreadableFile(name=name, problem="is no file of erasures, or is cut off")
+    return found
+
+
+def _tell(space: SpaceErasures | None, line: ErasedMemory) -> None:
+    if space is None or line.collection not in _TOLD:
+        raise ValueError("a line that belongs to no space or plane")
+    space.add(Erased(Ref(line.collection, line.key), line.part), line.at)
+
+
+COLLECTIONS = frozenset({USERS, KEYS, ACCESS_KEYS})
+"""Collections of keys and their users, in the system space."""
+_SALT_BYTES = 32
+
+
+async def gather_ended(ctx: OperationContext, erasures: SpaceErasures, /) -> None:
+    """Add the erased gateway users to `erasures`, and the keys that were erased, rotated or revoked."""
+    kept_since: set[Ref] = set()
+    async for entry in store.entries(ctx.store, SYSTEM_SPACE):
+        if entry.ref.collection not in COLLECTIONS:
+            continue
+        if entry.ref.collection == KEYS and entry.action is Action.DELETE:
+            erasures.add(Erased(entry.ref), entry.at)
+        elif entry.digest:
+            kept_since.add(entry.ref)
+        elif entry.ref not in kept_since:
+            erasures.add(Erased(entry.ref), _behind(entry.at))
+    async for document in store.documents(ctx.store, SYSTEM_SPACE, ACCESS_KEYS):
+        key = AccessKey.from_bytes(document.body)
+        ended = _behind(key.revoked_at) if key.revoked_at is not None else key.rotated_at
+        if ended is not None:
+            erasures.add(Erased(document.ref), ended)
+
+
+async def end_again(ctx: OperationContext, record: SpaceRecord, erasures: SpaceErasures, /, *, dry_run: bool) -> bool:
+    """End again what `erasures` names and the store holds; return whether there was anything. If killed, repeat it.
+
+    An erased user goes with all spaces and access keys. A user whose key had ended is revoked, and needs a new key.
+    """
+    users = {
+        document.ref: User.from_bytes(document.body)
+        async for document in store.documents(ctx.store, SYSTEM_SPACE, USERS)
+    }
+    written = await _written(ctx)
+    gone = {ref: user for ref, user in users.items() if _is_ended(erasures, ref, written.get(ref))}
+    spaces = {space for user in gone.values() for space in (*user.spaces, user.user_id)}
+    names = {
+        document: KeyName.from_bytes(document.body).user_id
+        async for document in store.documents(ctx.store, SYSTEM_SPACE, KEYS)
+    }
+    erased_names = {user.user_id for user in gone.values()}
+    ended = {document: name for document, name in names.items() if Erased(document.ref) in erasures.memories}
+    revoked = set(ended.values()) - erased_names
+    refs = [*gone, *(document.ref for document, name in names.items() if name in erased_names)]
+    refs += [
+        document.ref
+        async for document in store.documents(ctx.store, SYSTEM_SPACE, ACCESS_KEYS)
+        if _has_ended(document, erasures, spaces)
+    ]
+    if dry_run or not (refs or revoked):
+        return bool(refs or revoked)
+    for space in sorted(spaces):
+        whole = MemoryEraseRequest(whole_space=space)
+        await erase_space(ctx, Scope(space=SpaceId(space)), whole)
+    if refs:
+        await ctx.store.erase(Erasure(space=SYSTEM_SPACE, at=ctx.clock.now(), refs=tuple(refs)))
+    for document, name in ended.items():
+        if name in revoked:
+            await _revoke(ctx, record, document, name)
+    return True
+
+
+async def _revoke(ctx: OperationContext, record: SpaceRecord, key: Document, user_id: str) -> None:
+    """Revoke a gateway user whose key, as this copy knows it, had ended."""
+    (document,) = await ctx.store.get(SYSTEM_SPACE, (Ref(USERS, record.tag("gateway user", user_id)),))
+    if document is None:
+        return
+    now = ctx.clock.now()
+    update = {"revoked_at": now, "salt": ctx.ids.secret(_SALT_BYTES).hex()}
+    body = User.from_bytes(document.body).model_copy(update=update).to_bytes()
+    put = Put(document.ref, body, document.revision)
+    entries = (Entry(Action.WRITE, document.ref, record.digest(body)), Entry(Action.DELETE, key.ref))
+    deletes = (Delete(key.ref, key.revision),)
+    requires = (Require(REF, 1),)
+    batch = Batch(SYSTEM_SPACE, now, entries, (put,), deletes, requires, takes_back=True)
+    await ctx.store.commit(batch)
+
+
+async def _written(ctx: OperationContext) -> dict[Ref, Instant]:
+    """Return when each user was last written."""
+    return {
+        entry.ref: entry.at async for entry in store.entries(ctx.store, SYSTEM_SPACE) if entry.ref.collection == USERS
+    }
+
+
+def _is_ended(erasures: SpaceErasures, ref: Ref, written: Instant | None) -> bool:
+    ended = erasures.memories.get(Erased(ref))
+    return ended is not None and (written is None or written < ended)
+
+
+def _has_ended(document: Document, erasures: SpaceErasures, spaces: Collection[str]) -> bool:
+    key = AccessKey.from_bytes(document.body)
+    is_open = key.revoked_at is None
+    return key.space in spaces or (is_open and _is_ended(erasures, document.ref, key.rotated_at or key.created_at))
+
+
+def _behind(at: Instant) -> Instant:
+    """Return the moment behind `at`: what was made at `at` had ended by then."""
+    return Instant(at + 1)
+
 
 _CUTTING = frozenset({Action.DELETE, Action.LIFECYCLE})
-_SAID_ONCE = frozenset({transcript.TURNS, long_term.FACTS})
+_SAID_ONCE = frozenset({transcript.TURNS, facts.FACTS})
 """Their text never changes: closing or moving one writes no new text."""
 _NOT_TOLD = "the file names no space of this name that is gone from here"
 
@@ -40,7 +277,7 @@ async def gather_erasures(ctx: OperationContext, scope: Scope, kept: Erasures, /
         return told
     cut: dict[Ref, Instant] = {}
     kept_since: set[Ref] = set()
-    async for entry in store_pages.entries(ctx.store, scope.space):
+    async for entry in store.entries(ctx.store, scope.space):
         if entry.ref.collection not in PLANES:
             continue
         # An erasure removes the digests of all earlier entries of a document; an entry with one was written since.
@@ -70,7 +307,7 @@ async def erase_again(
         has_ended = await end_again(ctx, record, told, dry_run=dry_run)
         return _report(scope, ErasuresOutcome.APPLIED if has_ended else ErasuresOutcome.NOTHING, {}, dry_run=dry_run)
     journal = _Journal()
-    async for entry in store_pages.entries(ctx.store, scope.space):
+    async for entry in store.entries(ctx.store, scope.space):
         journal.add(entry)
     if told.whole_at is not None:
         if journal.last_at > told.whole_at:
@@ -160,7 +397,7 @@ async def gather_all(ctx: OperationContext, kept: Erasures, /, *, gone: Collecti
     """Add to `kept` what was erased in every space, and that those named in `gone` were erased as a whole."""
     for space in gone:
         await note_gone(ctx, Scope(space=space), kept)
-    async for space in store_pages.spaces(ctx.store):
+    async for space in store.spaces(ctx.store):
         await gather_erasures(ctx, Scope(space=space), kept)
 
 
@@ -168,5 +405,5 @@ async def erase_all_again(
     ctx: OperationContext, kept: Erasures, /, *, dry_run: bool
 ) -> tuple[MemoryErasuresApplyReport, ...]:
     """Erase in every space what `kept` lists for it; return the outcome of each."""
-    spaces = [space async for space in store_pages.spaces(ctx.store)]
+    spaces = [space async for space in store.spaces(ctx.store)]
     return tuple([await erase_again(ctx, Scope(space=space), kept, dry_run=dry_run) for space in spaces])

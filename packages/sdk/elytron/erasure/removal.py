@@ -1,18 +1,17 @@
 """Erasure: what is named goes from documents, look-ups, index and journal digests, and the report counts it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
-from elytron.documents.plane_documents import KeptMemory, by_plane, id_of, touched
-from elytron.documents.prefix_scan import documents_under
+from elytron.documents.planes import HOMES, KeptMemory, by_plane, citations_of, id_of, is_forgotten, touched
 from elytron.documents.slots import key_of, read_slot
-from elytron.documents.stored_values import values_at
-from elytron.erasure.copies import copies_of, vectors_of
-from elytron.erasure.dependants import dependants
-from elytron.indexing.checkpoint_store import CHECKPOINT
+from elytron.documents.stored_values import documents_under, values_at
+from elytron.indexing.checkpoints import CHECKPOINT
+from elytron.indexing.units import vectors_prefix
 from elytron.memories.audit_trail import trail_documents
 from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored
 from elytron.memories.provenance_links import links_of_memory
@@ -20,27 +19,118 @@ from elytron.memories.tombstones import stones_of
 from elytron.state.conflict_retry import Race
 from elytron.state.space_records import opening_changes
 from elytron_core import limits
-from elytron_core.contracts.knowledge.control import (
-    ControlDecision,
-    ControlOutcome,
-    MemoryControlReport,
-    MemoryEraseRequest,
-)
+from elytron_core.contracts.control import ControlDecision, ControlOutcome, MemoryControlReport, MemoryEraseRequest
 from elytron_core.errors import Conflict
-from elytron_core.ids import TurnId
-from elytron_core.planes.admin.audit import AuditTrail
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.conversation.attributes import TURN_ATTRIBUTES, TurnAttribute
-from elytron_core.planes.derived_refs import DERIVED_REFS, DerivedMemoryPlane, DerivedMemoryRef
-from elytron_core.planes.knowledge import long_term, subjects
-from elytron_core.planes.space import COLLECTIONS, SpaceRecord
-from elytron_core.ports import store_pages
-from elytron_core.ports.store import Action, Batch, Document, Entry, Erasure, Ref
+from elytron_core.ids import SpaceId, TurnId
+from elytron_core.planes import skills, subjects, transcript
+from elytron_core.planes.embedding import VECTORS
+from elytron_core.planes.facts import FACT_USES, FACTS, Fact, Slot
+from elytron_core.planes.records import (
+    COPIES_OF_BLOCKS,
+    RECORDS,
+    RUNTIME_RECORDS,
+    Record,
+    copies_of_conversation,
+    copies_of_turn,
+    is_copy,
+)
+from elytron_core.planes.space import COLLECTIONS, AuditTrail, SpaceRecord
+from elytron_core.planes.transcript import (
+    DERIVED_REFS,
+    TURN_ATTRIBUTES,
+    DerivedMemoryPlane,
+    DerivedMemoryRef,
+    TurnAttribute,
+)
+from elytron_core.ports import store
+from elytron_core.ports.store import Action, Batch, Document, Entry, Erasure, Ref, Store
 from elytron_core.scope import ConversationKey, Scope
+
+
+async def copies_of(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, memories: Iterable[Memory], /
+) -> dict[Ref, int]:
+    """Return where copies of `memories` stand, with their revisions: of words that were said, and of shown blocks."""
+    prefixes: set[str] = set()
+    for memory in memories:
+        if isinstance(memory, KeptMemory) and isinstance(memory.value, Record):
+            continue
+        prefixes.add(_below(record, COPIES_OF_BLOCKS))
+        if isinstance(memory, TurnMemory):
+            prefixes.add(record.namespace_key(copies_of_conversation(memory.turn.conversation)))
+            if memory.turn.host_id is not None:
+                namespace = copies_of_turn(memory.turn.host_id, memory.turn.conversation)
+                # Earlier builds named a run by its id alone.
+                prefixes |= {record.namespace_key(namespace), record.namespace_key(namespace[:1])}
+    # Builds before the runtime had a collection of its own stored copies in the host's.
+    found = [
+        document
+        for collection in (RUNTIME_RECORDS, RECORDS)
+        for document in (await documents_under(ctx.store, space, collection, prefixes) if prefixes else ())
+    ]
+    return {document.ref: document.revision for document in found}
+
+
+async def every_copy(ctx: OperationContext, space: SpaceId, /) -> tuple[Ref, ...]:
+    """Return where all copies of turns, conversations and blocks of a space stand."""
+    documents = store.documents(ctx.store, space, RUNTIME_RECORDS)
+    return tuple([each.ref async for each in documents if is_copy(Record.from_bytes(each.body).namespace)])
+
+
+async def vectors_of(store: Store, space: SpaceId, sources: Iterable[Ref], /) -> dict[Ref, int]:
+    """Return the references of vectors of the documents `sources`, of all models, with their revisions."""
+    if not await store.scan(space, VECTORS, limit=1):
+        return {}
+    found = await documents_under(store, space, VECTORS, map(vectors_prefix, sources))
+    return {document.ref: document.revision for document in found}
+
+
+def _below(record: SpaceRecord, namespace: tuple[str, ...]) -> str:
+    """Return how the keys begin of all records whose namespace has the first part of `namespace`."""
+    return record.namespace_key(namespace).partition(".")[0] + "."
+
+
+class Dependant(NamedTuple):
+    """A memory that may rest on others."""
+
+    id: str
+    ref: Ref
+    citations: frozenset[str]
+    conversation: str | None = None
+    """Tag of the conversation that it was drawn from as a whole."""
+    is_hidden: bool = False
+    """True if recall gives it for no time."""
+    is_belief: bool = False
+    """True of a fact or skill."""
+
+    def rests_on(self, names: Collection[str], /) -> bool:
+        """Return whether it cites one of these turns or messages, or was drawn from the conversation of one."""
+        if self.conversation is not None:
+            return any(transcript.tag_of(TurnId(name)) == self.conversation for name in names if ":" not in name)
+        return not self.citations.isdisjoint(names)
+
+
+async def dependants(ctx: OperationContext, space: SpaceId, /) -> AsyncIterator[Dependant]:
+    """Yield the memories of a space that may rest on others, in storing order."""
+    async for document in store.documents(ctx.store, space, FACTS):
+        fact = Fact.from_bytes(document.body)
+        cited = frozenset(fact.citations)
+        yield Dependant(fact.id, document.ref, cited, is_hidden=not fact.is_believed, is_belief=True)
+    async for document in store.documents(ctx.store, space, skills.SKILLS):
+        skill = skills.Skill.from_bytes(document.body)
+        cited = frozenset(skill.citations)
+        yield Dependant(skill.name, document.ref, cited, is_hidden=not skill.is_recallable, is_belief=True)
+    for collection, home in HOMES.items():
+        async for document in store.documents(ctx.store, space, collection):
+            value = home.kind.from_bytes(document.body)
+            tag = document.ref.key if home.is_of_all else None
+            cited = frozenset(citations_of(value))
+            yield Dependant(id_of(document.ref), document.ref, cited, tag, is_hidden=is_forgotten(value))
+
 
 _REMOVED_AT_ONCE = 10_000
 """Number of memories whose bytes are removed together."""
-_Changed = transcript.Turn | transcript.Conversation | long_term.Slot | AuditTrail
+_Changed = transcript.Turn | transcript.Conversation | Slot | AuditTrail
 """Derived forms that may stay after an erasure."""
 
 
@@ -206,7 +296,7 @@ async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan
             await _leave_slot(ctx, scope, fact, plan)
             stones = await stones_of(ctx, scope.space, plan.record, (fact,))
             plan.refs |= {ref: document.revision for ref, document in stones.items()}
-            (use,) = await ctx.store.get(scope.space, (Ref(long_term.FACT_USES, fact.id),))
+            (use,) = await ctx.store.get(scope.space, (Ref(FACT_USES, fact.id),))
             plan.refs |= {use.ref: use.revision} if use is not None else {}
         case TurnMemory(turn=turn, part=part):
             plan.citations.add(transcript.message_id(TurnId(memory.ref.key), part))
@@ -274,13 +364,13 @@ async def _take_trails(ctx: OperationContext, scope: Scope, memories: Sequence[M
             plan.changes[document.ref] = (trail, document.revision)
 
 
-async def _leave_slot(ctx: OperationContext, scope: Scope, fact: long_term.Fact, plan: _Plan) -> None:
+async def _leave_slot(ctx: OperationContext, scope: Scope, fact: Fact, plan: _Plan) -> None:
     stored = await read_slot(ctx.store, scope.space, plan.record, key_of(fact))
     revisions = {**stored.earlier, **({stored.ref: stored.revision} if stored.revision else {})}
-    known = await values_at(ctx.store, scope.space, revisions, long_term.Slot)
+    known = await values_at(ctx.store, scope.space, revisions, Slot)
     for ref, slot in known.items():
         pending, revision = plan.changes.get(ref, (slot, revisions[ref]))
-        assert isinstance(pending, long_term.Slot)
+        assert isinstance(pending, Slot)
         if fact.id not in pending.facts:
             continue
         facts = tuple(kept for kept in pending.facts if kept != fact.id)
@@ -293,11 +383,11 @@ async def _leave_slot(ctx: OperationContext, scope: Scope, fact: long_term.Fact,
 
 async def _leave_subject(ctx: OperationContext, scope: Scope, subject: subjects.Subject, plan: _Plan) -> None:
     """Take the edges that name the subject, and let go of its soul."""
-    async for document in store_pages.documents(ctx.store, scope.space, subjects.SUBJECT_EDGES):
+    async for document in store.documents(ctx.store, scope.space, subjects.SUBJECT_EDGES):
         edge = subjects.SubjectEdge.from_bytes(document.body)
         if subject.name in {edge.source, edge.target}:
             plan.refs[document.ref] = document.revision
-    async for document in store_pages.documents(ctx.store, scope.space, subjects.SOUL_BINDINGS):
+    async for document in store.documents(ctx.store, scope.space, subjects.SOUL_BINDINGS):
         if subjects.BoundSoul.from_bytes(document.body).subject == subject.name:
             plan.refs[document.ref] = document.revision
 
@@ -367,6 +457,6 @@ def _let_go(ctx: OperationContext, scope: Scope) -> None:
 async def _count(ctx: OperationContext, scope: Scope) -> dict[str, int]:
     counts: dict[str, int] = {}
     for collection in COLLECTIONS:
-        async for _ in store_pages.documents(ctx.store, scope.space, collection):
+        async for _ in store.documents(ctx.store, scope.space, collection):
             counts[collection] = counts.get(collection, 0) + 1
     return counts

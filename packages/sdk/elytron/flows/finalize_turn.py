@@ -4,15 +4,15 @@ from itertools import islice
 
 from elytron.context import OperationContext
 from elytron.flows.maintenance import uses_model
-from elytron.intake.texts import admitting
+from elytron.intake import admitting
 from elytron.jobs.queue import enqueue
 from elytron.memories.chat_aliases import home
-from elytron.ops.conversation.transcript import commit_transcript
+from elytron.ops.transcript import commit_transcript
 from elytron.passes.extraction import extract
 from elytron.passes.governance import note_reuse
 from elytron.passes.pass_context import Work, read_maintained, read_turns, skipped
 from elytron_core import limits
-from elytron_core.contracts.admin.maintenance import (
+from elytron_core.contracts.maintenance import (
     CommitStatus,
     Extraction,
     MemoryFinalizeTurnReport,
@@ -20,13 +20,12 @@ from elytron_core.contracts.admin.maintenance import (
     PassOutcome,
     PassStatus,
 )
-from elytron_core.contracts.conversation.transcript import MemoryTranscriptCommitReport, MemoryTranscriptCommitRequest
-from elytron_core.contracts.conversation.write import WriteDecision
-from elytron_core.contracts.modes import Pressure
+from elytron_core.contracts.transcript import MemoryTranscriptCommitReport, MemoryTranscriptCommitRequest, WriteDecision
 from elytron_core.errors import NotFound
-from elytron_core.planes.admin.jobs import JobId, Pass
+from elytron_core.planes.jobs import JobId, Pass
+from elytron_core.policy import maintenance
 from elytron_core.policy.extraction.model_facts import Gate, gate_for_model
-from elytron_core.policy.maintenance import due
+from elytron_core.profiles import Pressure
 from elytron_core.scope import Scope
 
 LEFT_TO_MAINTAIN = "left_to_maintain"
@@ -47,7 +46,7 @@ async def finalize_turn_and_maintain(
     commit = MemoryTranscriptCommitRequest(scope=scope, delta=request.delta, title=request.title)
     committed = await commit_transcript(ctx, commit)
     status = _status(committed)
-    refused = due.refusal(request.mode_input)
+    refused = maintenance.refusal(request.mode_input)
     outcomes: tuple[PassOutcome, ...] = ()
     decisions: tuple[WriteDecision, ...] = ()
     job: JobId | None = None

@@ -1,28 +1,37 @@
 """Maintain: every part of maintenance now, over unprocessed turns; unfinished parts are queued."""
 
+from collections.abc import Awaitable, Callable
 from heapq import merge
 from itertools import islice
 
+from elytron import ops
 from elytron.context import OperationContext
-from elytron.intake.texts import admitting
+from elytron.intake import admitting
 from elytron.jobs.model_calls import Asker, BudgetReached
 from elytron.jobs.queue import enqueue, move
 from elytron.memories.chat_aliases import home, with_last
+from elytron.passes.extraction import PASSES
 from elytron.passes.pass_context import Work, mark_maintained, read_maintained, read_turns, skipped
-from elytron.passes.runner import PASSES
-from elytron.state.conversation_heads import read_head
-from elytron_core.contracts.admin.maintenance import (
+from elytron.state.conversation_heads import read_head, read_heads
+from elytron_core import limits
+from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest
+from elytron_core.contracts.maintenance import (
     Extraction,
     MemoryMaintainRequest,
     MemoryMaintenanceReport,
     PassOutcome,
     PassStatus,
 )
+from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.errors import ModelError, Unsupported
-from elytron_core.planes.admin.jobs import JobId, Pass
+from elytron_core.model import Value
+from elytron_core.planes.jobs import NOTHING, JobId, Pass, Spent
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.maintenance import due, job_states
+from elytron_core.policy import maintenance
+from elytron_core.policy.extraction import model_facts, prompts
+from elytron_core.policy.maintenance import estimate
 from elytron_core.scope import Scope
+from elytron_core.text import similarity
 
 NO_MODEL = "maintain with extraction 'model' needs a language model: open the runtime with language_model="
 BUDGET_REACHED = "budget_reached"
@@ -40,7 +49,7 @@ async def maintain(ctx: OperationContext, request: MemoryMaintainRequest, /) -> 
     scope = await home(ctx, await with_last(ctx, ctx.scope_of(request)))
     channel, conversation = scope.conversation_key
     report = MemoryMaintenanceReport(space=scope.space, channel=channel, conversation=conversation)
-    refused = due.refusal(request.mode_input)
+    refused = maintenance.refusal(request.mode_input)
     record = await ctx.spaces.find(scope.space)
     if refused is not None or record is None:
         none = tuple(skipped(of, "nothing_kept") for of in Pass if of in request.passes)
@@ -109,7 +118,7 @@ async def _put_off(work: Work) -> JobId | None:
     if known is not None and not known.job.state.is_active:
         # A job over these very turns ended before and left them: it is taken up again.
         now = work.ctx.clock.now()
-        known = await move(work.ctx, work.space, known.id, lambda job: job_states.again(job, at=now))
+        known = await move(work.ctx, work.space, known.id, lambda job: maintenance.again(job, at=now))
     return known.id if known is not None else None
 
 
@@ -127,3 +136,134 @@ async def unseen(
     unseen = (number for number in range(seen.through + 1, head[0].next_sequence) if not seen.has(number))
     numbers = list(islice(merge(seen.waiting() if asks else (), unseen), most + 1))
     return numbers[:most], len(numbers) > most
+
+
+CALLS_A_ROUND = 2
+"""At most one summary and one state for each round of turns."""
+Progress = Callable[[int, int], None]
+"""Called with the turns that are done, and how many there are."""
+Maintain = Callable[[MemoryMaintainRequest], Awaitable[MemoryMaintenanceReport]]
+
+
+class ConversationBacklog(Value):
+    """Number of unprocessed turns of a conversation."""
+
+    channel: str
+    conversation: str
+    turns: int
+
+
+class MaintenanceBacklog(Value):
+    """Backlog of a space. `calls` is the largest number of model calls, `tokens` about what they read."""
+
+    space: str
+    conversations: tuple[ConversationBacklog, ...] = ()
+    turns: int = 0
+    calls: int = 0
+    tokens: int = 0
+
+
+class BacklogReport(Value):
+    """Result of working a backlog off. The rest is done when it is run again."""
+
+    space: str
+    backlog: MaintenanceBacklog
+    conversations: int = 0
+    turns: int = 0
+    left: int = 0
+    decisions: dict[str, int] = {}
+    stopped: str = ""
+    """Why it ended before the end: a key of an error, or of a bound."""
+    changed: bool = False
+    dry_run: bool = False
+    spent: Spent = NOTHING
+
+
+async def read_backlog(ctx: OperationContext, scope: Scope, /, *, of: Extraction) -> MaintenanceBacklog:
+    """Return what waits in every conversation of the scope's space, oldest conversation first."""
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
+        return MaintenanceBacklog(space=scope.space)
+    found: list[ConversationBacklog] = []
+    calls = tokens = 0
+    asks = uses_model(of) and ctx.models.language is not None
+    heads = [head async for head in read_heads(ctx.store, scope.space)]
+    for head in sorted(heads, key=lambda head: (head.first_at or 0, head.channel, head.conversation)):
+        place = Scope(space=scope.space, channel=head.channel, conversation=head.conversation)
+        numbers, _ = await unseen(ctx, place, record, most=head.next_sequence, asks=asks)
+        if not numbers:
+            continue
+        found.append(ConversationBacklog(channel=head.channel, conversation=head.conversation, turns=len(numbers)))
+        if asks:
+            more_calls, more_tokens = await _cost(ctx, place, record, numbers)
+            calls, tokens = calls + more_calls, tokens + more_tokens
+    turns = sum(one.turns for one in found)
+    return MaintenanceBacklog(space=scope.space, conversations=tuple(found), turns=turns, calls=calls, tokens=tokens)
+
+
+async def work_off(
+    maintain: Maintain, request: MemoryMaintainRequest, backlog: MaintenanceBacklog, /, *, progress: Progress
+) -> BacklogReport:
+    """Maintain each conversation of `backlog` until nothing of it is left; stop where the model cannot go on."""
+    report = BacklogReport(space=backlog.space, backlog=backlog)
+    for waiting in backlog.conversations:
+        scope = Scope(space=backlog.space, channel=waiting.channel, conversation=waiting.conversation)
+        before = report.turns
+        while report.turns - before < waiting.turns:
+            done = await maintain(request.model_copy(update={"scope": scope}))
+            report = _plus(report, done)
+            if not done.turns or not done.has_more or report.stopped:
+                break
+            progress(report.turns, backlog.turns)
+        report = report.model_copy(update={"conversations": report.conversations + 1})
+        progress(min(report.turns, backlog.turns), backlog.turns)
+        if report.stopped:
+            break
+    return report.model_copy(update={"left": max(0, backlog.turns - report.turns)})
+
+
+async def _cost(ctx: OperationContext, scope: Scope, record: SpaceRecord, numbers: list[int], /) -> tuple[int, int]:
+    """Return how often a model is asked about these turns at most, and about how many tokens it reads."""
+    rounds = -(-len(numbers) // limits.MAINTAIN_TURNS)
+    calls, tokens = rounds * CALLS_A_ROUND, 0
+    for start in range(0, len(numbers), limits.SCAN_MAX - 1):
+        page = numbers[start : start + limits.SCAN_MAX]
+        turns = [known.turn for known in await read_turns(ctx, scope, record, page)]
+        for turn, following in zip(turns, [*turns[1:], None], strict=True):
+            if model_facts.gate_for_model(turn, is_pressed=False, following=following) is model_facts.Gate.OPEN:
+                prompt = prompts.prompt(turn, before=(), known=(), most=ctx.profile.budget.maintenance_chars)
+                calls += 1
+                tokens += estimate(prompt.instruction) + estimate(prompt.data)
+            tokens += sum(estimate(message.text) for message in turn.messages) * CALLS_A_ROUND
+    return calls, tokens
+
+
+def _plus(report: BacklogReport, done: MemoryMaintenanceReport) -> BacklogReport:
+    decisions = dict(report.decisions)
+    for decision in done.decisions:
+        decisions[decision.outcome.value] = decisions.get(decision.outcome.value, 0) + 1
+    ended = (outcome.reason for outcome in done.passes if outcome.status in {PassStatus.FAILED, PassStatus.QUEUED})
+    return report.model_copy(
+        update={
+            "turns": report.turns + done.turns,
+            "decisions": decisions,
+            "stopped": done.refused.value if done.refused is not None else next(filter(None, ended), ""),
+            "changed": report.changed or done.changed,
+            "spent": report.spent.plus(done.spent),
+        }
+    )
+
+
+async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
+    """Report what the space holds, and with a `query` its projection. Raises as `ops.inspect`."""
+    report = await ops.inspect(ctx, request)
+    if similarity.is_blank(request.query):
+        return report
+    asked = MemoryProjectionRequest(
+        scope=request.scope,
+        query=request.query,
+        max_chars=request.max_chars,
+        pressure=request.pressure,
+        mode_input=request.mode_input,
+    )
+    return report.model_copy(update={"projection": await ops.project(ctx, asked)})

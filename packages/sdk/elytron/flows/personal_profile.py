@@ -5,22 +5,31 @@ from typing import NamedTuple
 from elytron.context import OperationContext
 from elytron.jobs.model_calls import Asker, BudgetReached
 from elytron.memories.chat_aliases import meant
-from elytron.memories.disclosure import may_disclose
+from elytron.memories.lookup import may_disclose
 from elytron.recall.filters import fact_passes
 from elytron_core import limits
-from elytron_core.contracts.knowledge.facts import (
+from elytron_core.contracts.facts import (
     ProfileBearing,
     ProfileLine,
     ProfileReport,
     ProfileRequest,
     ProfileWording,
 )
-from elytron_core.contracts.knowledge.recall import RecallFilters
+from elytron_core.contracts.recall import RecallFilters
 from elytron_core.errors import ModelError
-from elytron_core.planes.knowledge.freshness import FreshnessHint
-from elytron_core.planes.knowledge.long_term import FACTS, Fact
-from elytron_core.policy.profile import selection, text
-from elytron_core.policy.temporal.freshness import freshness
+from elytron_core.planes.facts import FACTS, Fact, FreshnessHint
+from elytron_core.policy.profile import (
+    INSTRUCTION,
+    ProfileAnswer,
+    bearing,
+    checked,
+    data,
+    groups_of,
+    listed,
+    names_of,
+    rank,
+)
+from elytron_core.policy.temporal.validity import freshness
 from elytron_core.ports.models import Said, Speaker
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
@@ -45,19 +54,19 @@ async def profile(ctx: OperationContext, request: ProfileRequest, /) -> ProfileR
     facts = await _standing(ctx, scope, request)
     shown = [fact for fact in facts if may_disclose(fact, include_private=request.include_private)]
     is_named = not similarity.is_blank(similarity.normalise(request.person))
-    names = selection.names_of(request.person, shown) if is_named else ()
-    chosen = [_Chosen(fact, found) for fact in shown if (found := selection.bearing(fact, names)) is not None]
-    chosen.sort(key=lambda each: selection.rank(each.fact, each.bearing))
+    names = names_of(request.person, shown) if is_named else ()
+    chosen = [_Chosen(fact, found) for fact in shown if (found := bearing(fact, names)) is not None]
+    chosen.sort(key=lambda each: rank(each.fact, each.bearing))
     now = ctx.clock.now()
-    groups = selection.groups_of(
+    groups = groups_of(
         (each.fact.kind, _line(each, freshness(each.fact, now).hint)) for each in chosen[: request.limit]
     )
     report = report.model_copy(
         update={
             "names": names,
             "groups": groups,
-            "text": text.listed(groups),
-            "withheld": sum(selection.bearing(fact, names) is not None for fact in facts) - len(chosen),
+            "text": listed(groups),
+            "withheld": sum(bearing(fact, names) is not None for fact in facts) - len(chosen),
             "left_out": max(0, len(chosen) - request.limit),
         }
     )
@@ -84,15 +93,15 @@ async def _written(ctx: OperationContext, scope: Scope, report: ProfileReport) -
     if ctx.models.language is None:
         return report.model_copy(update={"not_written": NO_MODEL})
     lines = [line for group in report.groups for line in group.lines]
-    prompt = (Said(Speaker.SYSTEM, text.INSTRUCTION), Said(Speaker.USER, text.data(report.person, lines)))
+    prompt = (Said(Speaker.SYSTEM, INSTRUCTION), Said(Speaker.USER, data(report.person, lines)))
     asker = Asker(ctx, scope.space, ctx.models.language)
     try:
-        answer = await asker.structured(prompt, text.ProfileAnswer, max_tokens=limits.MODEL_ANSWER_TOKENS)
+        answer = await asker.structured(prompt, ProfileAnswer, max_tokens=limits.MODEL_ANSWER_TOKENS)
     except BudgetReached:
         return report.model_copy(update={"not_written": BUDGET_REACHED})
     except ModelError as error:
         return report.model_copy(update={"not_written": error.key})
-    found = text.checked(answer, lines, " ".join(report.names))
+    found = checked(answer, lines, " ".join(report.names))
     report = report.model_copy(update={"sentences_dropped": found.dropped})
     if not found.sentences:
         return report.model_copy(update={"not_written": NOTHING_BORNE})

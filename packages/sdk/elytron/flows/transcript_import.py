@@ -11,12 +11,13 @@ from typing import Protocol
 from elytron.importers import message_shape
 from elytron.importers.detection import Format, Transcript, Transcripts, open_transcripts
 from elytron.importers.message_shape import Omission, Said
-from elytron_core import canonical
+from elytron_core import strict_json
 from elytron_core.clock import Instant
-from elytron_core.contracts.conversation.write import MemoryWriteReport, MemoryWriteRequest, Outcome, TranscriptWrite
+from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, Outcome, TranscriptWrite
 from elytron_core.errors import ScopeMissing, UnreadableFile
+from elytron_core.evidence import Role
 from elytron_core.model import Value
-from elytron_core.planes.conversation.transcript import Origin, Role
+from elytron_core.planes.transcript import Origin
 from elytron_core.scope import ConversationKey, Scope
 
 PLACE_DIGITS = 12
@@ -196,7 +197,7 @@ def _home(scope: Scope, transcript: Transcript) -> ConversationKey:
     """Return the conversation of messages that name none: the scope's, else one of this very place."""
     if scope.conversation is not None or scope.chat is not None:
         return scope.conversation_key
-    place = canonical.digest(transcript.place.encode("utf-8", "surrogateescape"))[:PLACE_DIGITS]
+    place = strict_json.digest(transcript.place.encode("utf-8", "surrogateescape"))[:PLACE_DIGITS]
     return ConversationKey(scope.channel, f"{_stem(transcript.name) or 'file'}-{place}")
 
 

@@ -13,24 +13,11 @@ from types import TracebackType
 from typing import IO, Self
 from zipfile import ZipFile
 
-from elytron.importers import (
-    bundle,
-    chatgpt,
-    claude,
-    document,
-    jsonl,
-    markdown,
-    message_shape,
-    openai_messages,
-    plain_text,
-    telegram,
-    whatsapp,
-)
-from elytron.importers.document import DocumentFormat
-from elytron.importers.message_shape import LeftOut, Omission, Reader, Said
+from elytron.importers import assistants, bundle, message_shape, messengers, text_files
+from elytron.importers.message_shape import DocumentFormat, LeftOut, Omission, Reader, Said
 from elytron_core import limits
 from elytron_core.errors import InvalidJson, PayloadTooLarge, UnreadableFile
-from elytron_core.planes.conversation.transcript import Role
+from elytron_core.evidence import Role
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, parse
 
@@ -61,13 +48,13 @@ KNOWN = (
 )
 """Readable formats, in words."""
 _READS: dict[Format, DocumentFormat] = {
-    Format.OPENAI_MESSAGES: openai_messages.read,
-    Format.CHATGPT: chatgpt.read,
-    Format.CLAUDE: claude.read,
-    Format.WHATSAPP: whatsapp.read,
-    Format.TELEGRAM: telegram.read,
-    Format.MARKDOWN: markdown.read,
-    Format.TEXT: plain_text.read,
+    Format.OPENAI_MESSAGES: assistants.read_openai_messages,
+    Format.CHATGPT: assistants.read_chatgpt_export,
+    Format.CLAUDE: assistants.read_claude_export,
+    Format.WHATSAPP: messengers.read_whatsapp_export,
+    Format.TELEGRAM: messengers.read_telegram_export,
+    Format.MARKDOWN: text_files.read_markdown,
+    Format.TEXT: text_files.read_plain_text,
 }
 _PROSE = {
     "": Format.TEXT,
@@ -212,7 +199,7 @@ def _recognised(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, Forma
     if not head.strip():
         raise _NoTranscript(name=name, problem="is empty")
     first = head.lstrip()[:_LINE_BYTES].partition(b"\n")[0].decode("utf-8", "ignore")
-    if whatsapp.begins(first):
+    if messengers.begins(first):
         return _prose(file, Format.WHATSAPP, name=name, size=size)
     match head.lstrip()[:1]:
         case b"[":
@@ -220,7 +207,7 @@ def _recognised(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, Forma
         case b"{":
             parsed = None if _starts_with_a_message(file) else _whole_or_none(file, size=size)
             if parsed is None:
-                return partial(jsonl.messages, file, name=name, size=size), Format.JSONL
+                return partial(text_files.messages, file, name=name, size=size), Format.JSONL
             return _document(parsed, name=name, size=size)
         case _:
             form = _PROSE.get(PurePosixPath(name).suffix.lower())
@@ -241,7 +228,7 @@ def _prose(file: IO[bytes], form: Format, *, name: str, size: int) -> tuple[Read
         text = message_shape.unmarked(file.read(size)).decode("utf-8")
     except UnicodeDecodeError:
         raise UnreadableFile(name=name, problem="is not UTF-8: save it as UTF-8") from None
-    return partial(document.messages, text, _READS[form], name=name, size=size), form
+    return partial(message_shape.messages, text, _READS[form], name=name, size=size), form
 
 
 def _starts_with_a_message(file: IO[bytes]) -> bool:
@@ -290,7 +277,7 @@ def _document(parsed: Json, *, name: str, size: int) -> tuple[Reader, Format]:
             entries, form = _as_list(parsed), Format.OPENAI_MESSAGES
         case _:
             raise _unknown(name)
-    return partial(document.messages, entries, _READS[form], name=name, size=size), form
+    return partial(message_shape.messages, entries, _READS[form], name=name, size=size), form
 
 
 def _as_list(parsed: Json) -> list[Json]:

@@ -7,13 +7,14 @@ from enum import StrEnum
 
 from pydantic import ValidationError
 
-from elytron_core import canonical, limits
+from elytron_core import limits, strict_json
 from elytron_core.clock import Instant, instant
-from elytron_core.contracts.conversation.write import TurnDraft
-from elytron_core.errors import InvalidInput
+from elytron_core.contracts.transcript import TurnDraft
+from elytron_core.errors import InvalidInput, LimitExceeded, UnreadableFile
+from elytron_core.evidence import Role
+from elytron_core.ids import require_name
 from elytron_core.model import invalid
-from elytron_core.names import require_name
-from elytron_core.planes.conversation.transcript import Message, Role
+from elytron_core.planes.transcript import Message
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 from elytron_core.text import similarity
@@ -205,9 +206,37 @@ def turn(
     It is known by its own id where its format gives one, else by a digest of its place, words, speaker and time.
     """
     identity = (key.conversation, position, role.value, speaker, at, text)
-    host_id = own_id or canonical.digest(canonical.canonical_bytes(identity))[:_ID_DIGITS]
+    host_id = own_id or strict_json.digest(strict_json.canonical_bytes(identity))[:_ID_DIGITS]
     try:
         draft = Message(role=role, text=text, speaker=speaker, at=at)
         return TurnDraft(messages=(draft,), host_id=host_id)
     except ValidationError as error:
         raise invalid(error) from None
+
+
+class Place:
+    """Position of a reader in its document: for error messages and progress."""
+
+    def __init__(self, size: int, /) -> None:
+        self._size = size
+        self.words = "the document"
+        self.done_bytes = 0
+
+    def now(self, words: str, share: float, /) -> None:
+        """Note the part that is being read, and the share of the document before it."""
+        self.words = words
+        self.done_bytes = round(self._size * share)
+
+
+DocumentFormat = Callable[[Json, ConversationKey, Place], Iterator[Said | LeftOut]]
+
+
+def messages(
+    document: Json, form: DocumentFormat, home: ConversationKey, /, *, name: str, size: int
+) -> Iterator[Said | LeftOut]:
+    """Yield what `form` reads in the `document` of a file. Raises UnreadableFile."""
+    place = Place(size)
+    try:
+        yield from form(document, home, place)
+    except (InvalidInput, LimitExceeded) as error:
+        raise UnreadableFile(name=name, problem=f"{error.message} ({place.words})") from None

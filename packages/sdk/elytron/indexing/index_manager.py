@@ -7,23 +7,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from elytron.indexing import checkpoint_schedule, checkpoint_store
-from elytron.indexing.checkpoint_schedule import Storing
-from elytron.indexing.checkpoint_store import Checkpoint
-from elytron.indexing.override_units import beneath, covered_unit
+from elytron.indexing import checkpoints
+from elytron.indexing.checkpoints import Checkpoint, Storing
 from elytron.indexing.parse_cache import Readings
 from elytron.indexing.progress import CatchingUp, Progress, end_of
-from elytron.indexing.statement_labels import labelled
-from elytron.indexing.units import INDEXED, called, embedded_of, units_of
-from elytron.indexing.vector_places import CHOICE, source_of, vectors_ref
+from elytron.indexing.units import (
+    CHOICE,
+    INDEXED,
+    beneath,
+    called,
+    covered_unit,
+    embedded_of,
+    labelled,
+    source_of,
+    units_of,
+    vectors_ref,
+)
 from elytron.indexing.write_through import Fed, Waiting, counted, take_long
 from elytron_core import limits
 from elytron_core.errors import ElytronError
-from elytron_core.gc_pause import Uncollected
 from elytron_core.ids import SpaceId
-from elytron_core.planes.admin.gateway import EDITS, Edit
+from elytron_core.lazy import Uncollected
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice
-from elytron_core.planes.knowledge.subjects import SUBJECTS, Subject
+from elytron_core.planes.gateway import EDITS, Edit
+from elytron_core.planes.subjects import SUBJECTS, Subject
 from elytron_core.ports.models import StatementClassifier
 from elytron_core.ports.store import Action, Document, JournalEntry, Ref, Store
 from elytron_core.text.analyser import Analyser
@@ -66,7 +73,7 @@ class _Held:
     @property
     def is_due(self) -> bool:
         """True if it has grown enough since its checkpoint, or since the last attempt."""
-        return checkpoint_schedule.is_due(self.index.watermark - max(self.saved, self.asked), units=self.index.units)
+        return checkpoints.is_due(self.index.watermark - max(self.saved, self.asked), units=self.index.units)
 
 
 class Folds:
@@ -201,7 +208,7 @@ class Folds:
         for evicted in self._cache.put(space, held.index):
             left = self._held.pop(evicted)
             self.readings.forget(evicted)
-            if checkpoint_schedule.is_worth_it(left.index.watermark - left.saved):
+            if checkpoints.is_worth_it(left.index.watermark - left.saved):
                 self._leaving[evicted] = left
                 self._start(self._store_leaving(evicted, left))
 
@@ -272,7 +279,7 @@ class Folds:
     async def _load(self, space: SpaceId) -> _Held:
         """Return the index in the checkpoint, or an empty one if there is none that can be trusted."""
         self.readings.forget(space)
-        found = await checkpoint_store.read(self._store, space, self._analyser, self._statements.version)
+        found = await checkpoints.read(self._store, space, self._analyser, self._statements.version)
         if found is None:
             return _Held(self._empty())
         index, mark = found

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from elytron.documents.hits import turn_hit
 from elytron_core import limits
-from elytron_core.contracts.knowledge.recall import RecallHit
+from elytron_core.contracts.recall import RecallHit
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes.conversation.transcript import Turn
-from elytron_core.planes.knowledge.long_term import Fact
-from elytron_core.policy.ranking.best_sentence import Sentence
+from elytron_core.planes.facts import Fact
+from elytron_core.planes.transcript import Turn
+from elytron_core.policy.ranking.excerpts import Sentence
 from elytron_core.policy.ranking.facts import Told, told
 from elytron_core.ports.store import Document, Ref
 

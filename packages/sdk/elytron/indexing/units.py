@@ -3,24 +3,31 @@
 import json
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import islice
+from typing import Final
 
-from elytron.documents.plane_documents import conversation_of, is_forgotten
-from elytron.documents.planes import HOMES, SHOWN
+from elytron.documents.planes import HOMES, SHOWN, conversation_of, is_forgotten
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.recall import Plane
-from elytron_core.ids import TurnId
+from elytron_core.contracts.recall import Plane
+from elytron_core.errors import InvalidInput, StoreCorrupt
+from elytron_core.evidence import Trust
+from elytron_core.ids import FactId, TurnId, is_id
 from elytron_core.model import Value
-from elytron_core.planes import embedding
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.evidence import Trust
-from elytron_core.planes.knowledge import long_term, procedural
-from elytron_core.planes.knowledge.subjects import Subject, SubjectVisibility
+from elytron_core.planes import embedding, facts, skills, transcript
+from elytron_core.planes.embedding import EMBEDDING, KEY, VECTORS
+from elytron_core.planes.gateway import EDITS, Edit, EditKind
+from elytron_core.planes.space import COLLECTIONS
+from elytron_core.planes.subjects import Subject, SubjectVisibility
 from elytron_core.policy.ranking.excerpts import pieces_of
-from elytron_core.ports.store import Document, Ref
+from elytron_core.ports.models import StatementClassifier, StatementLabel
+from elytron_core.ports.store import Document, Ref, require_ref
 from elytron_core.scope import ConversationKey, tag_forms
 from elytron_core.text import similarity
-from elytron_index import METADATA, Embedded, Unit
+from elytron_core.text.features import Trait
+from elytron_index import METADATA, Change, Embedded, Unit
 
 PRIVATE_TALK = "transcript.private"
 """The plane, in the index, of messages that are private: a search sees them only if it names this one too."""
@@ -38,9 +45,9 @@ def units_of_value(ref: Ref, value: Value, /) -> tuple[Unit, ...]:
     match value:
         case transcript.Turn():
             return _turn(ref, value)
-        case long_term.Fact():
+        case facts.Fact():
             return _fact(ref, value)
-        case procedural.Skill():
+        case skills.Skill():
             return _skill(ref, value)
         case _:
             return _kept(ref, value)
@@ -119,8 +126,8 @@ def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
     )
 
 
-def _fact(ref: Ref, fact: long_term.Fact) -> tuple[Unit, ...]:
-    if fact.state is long_term.State.FORGOTTEN:
+def _fact(ref: Ref, fact: facts.Fact) -> tuple[Unit, ...]:
+    if fact.state is facts.State.FORGOTTEN:
         return ()
     closed_at = None if fact.is_believed else fact.closed_at
     known_since = fact.end_known_at
@@ -136,7 +143,7 @@ def _fact(ref: Ref, fact: long_term.Fact) -> tuple[Unit, ...]:
 
 def _fact_unit(
     ref: Ref,
-    fact: long_term.Fact,
+    fact: facts.Fact,
     *,
     part: int,
     valid_to: Instant | None,
@@ -172,7 +179,7 @@ def home_of(key: ConversationKey | None, /) -> str:
     return "\n".join(key or ())
 
 
-def _skill(ref: Ref, skill: procedural.Skill) -> tuple[Unit, ...]:
+def _skill(ref: Ref, skill: skills.Skill) -> tuple[Unit, ...]:
     if not skill.is_recallable:
         return ()
     title, text = f"{skill.topic} {skill.title}", f"{skill.summary}\n{skill.procedure}"
@@ -238,8 +245,105 @@ def namespace_tag(parts: Sequence[str], /) -> str:
 
 INDEXED: dict[str, type[Value]] = {
     transcript.TURNS: transcript.Turn,
-    long_term.FACTS: long_term.Fact,
-    procedural.SKILLS: procedural.Skill,
+    facts.FACTS: facts.Fact,
+    skills.SKILLS: skills.Skill,
     **{name: home.kind for name, home in SHOWN.items()},
 }
 """The collections that are recalled, and the kind of their documents."""
+
+
+COVERED = "covered"
+"""The plane, beside those of recall."""
+SESSION = "session"
+"""The part of such a unit's scope that names the session in which the override shows."""
+
+
+def beneath(edit: Edit, /) -> Ref | None:
+    """Return the reference of an override's memory; None for other documents, or if it has no words."""
+    if edit.kind is not EditKind.OVERRIDE:
+        return None
+    if is_id(edit.memory_id):
+        return Ref(facts.FACTS, FactId(edit.memory_id))
+    ref = Ref(transcript.TURNS, edit.memory_id.partition("#")[0])
+    try:
+        require_ref(ref)
+    except InvalidInput:  # an id of another memory service
+        return None
+    return ref
+
+
+def covered_unit(ref: Ref, edit: Edit, document: Document, /) -> Unit | None:
+    """Return the unit of the override at `ref`: the words of what `document` holds; None where these are gone."""
+    assert ref.collection == EDITS
+    scope = ((SESSION, edit.session_id),)
+    if document.ref.collection == facts.FACTS:
+        fact = facts.Fact.from_bytes(document.body)
+        return Unit(
+            ref=ref, part=0, plane=COVERED, text=fact.content, title=fact.topic, at=fact.observed_at, scope=scope
+        )
+    turn = transcript.Turn.from_bytes(document.body)
+    _, _, part = edit.memory_id.partition("#")
+    number = int(part) if part.isascii() and part.isdigit() else 0
+    if number >= len(turn.messages) or not turn.messages[number].text.strip():
+        return None
+    message = turn.messages[number]
+    at = transcript.said_at(turn, message)
+    return Unit(ref=ref, part=0, plane=COVERED, text=message.text, speaker=message.speaker or "", at=at, scope=scope)
+
+
+_TRAITS: Final = {StatementLabel.STANDING: Trait.STANDING, StatementLabel.OCCASION: Trait.OCCASIONAL}
+
+
+def labelled(changes: Sequence[Change], statements: StatementClassifier, /) -> list[Change]:
+    """Return `changes`, whose units have the traits that `statements` says their texts have."""
+    texts = [unit.text for change in changes for unit in change.units]
+    traits = map(_traits, statements.classify(texts))
+    return [
+        replace(
+            change,
+            units=tuple(
+                unit._replace(traits=trait)
+                for unit, trait in zip(change.units, islice(traits, len(change.units)), strict=True)
+            ),
+        )
+        for change in changes
+    ]
+
+
+def is_standing(statements: StatementClassifier, text: str, /) -> bool:
+    """Return whether `text` says what is to hold from now on."""
+    (labels,) = statements.classify([text])
+    return StatementLabel.STANDING in labels
+
+
+def _traits(labels: frozenset[StatementLabel]) -> Trait:
+    found = Trait.NOTHING
+    for label in labels:
+        found |= _TRAITS[label]
+    return found
+
+
+CHOICE = Ref(EMBEDDING, KEY)
+_KINDS = {name: blake2b(name.encode(), digest_size=2).hexdigest() for name in COLLECTIONS}
+"""Keys have no letters beyond f, so a collection is four digits in them."""
+_COLLECTIONS = {digits: name for name, digits in _KINDS.items()}
+assert len(_COLLECTIONS) == len(_KINDS)
+
+
+def vectors_prefix(source: Ref, /) -> str:
+    """Return how the keys of all vectors of the document `source` begin."""
+    return f"{_KINDS[source.collection]}.{source.key}."
+
+
+def vectors_ref(source: Ref, model_tag: str, /) -> Ref:
+    """Return where the vectors of the document `source` by one model stand."""
+    return Ref(VECTORS, vectors_prefix(source) + model_tag)
+
+
+def source_of(ref: Ref, /) -> tuple[Ref, str]:
+    """Return the document of the vectors at `ref`, and the tag of their model. Raises StoreCorrupt."""
+    kind, _, rest = ref.key.partition(".")
+    key, _, model_tag = rest.rpartition(".")
+    if kind not in _COLLECTIONS or not key:
+        raise StoreCorrupt(what="the place of a stored vector")
+    return Ref(_COLLECTIONS[kind], key), model_tag

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from elytron.indexing.units import called, embedded_of_value, units_of_value
-from elytron.indexing.vector_places import source_of
+from elytron.indexing.units import called, embedded_of_value, source_of, units_of_value
 from elytron_core.model import Value
 from elytron_core.planes.embedding import EmbeddingChoice, VectorSet
-from elytron_core.planes.knowledge.subjects import Subject
+from elytron_core.planes.subjects import Subject
 from elytron_core.ports.store import JournalEntry, Ref
 from elytron_core.text.analyser import Analyser
 from elytron_index import Change, Embedded, Unit

@@ -6,18 +6,18 @@ from typing import TypeVar
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
-from elytron.writes.settlement import Settled, settle
+from elytron.writes.commit import Settled, settle
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.planes.admin import jobs
-from elytron_core.planes.admin.jobs import NOTHING, SpendingBook, Spent
+from elytron_core.planes import jobs
+from elytron_core.planes.jobs import NOTHING, SpendingBook, Spent
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.extraction import structured_output as shapes
-from elytron_core.policy.maintenance import budget
+from elytron_core.policy import maintenance
+from elytron_core.policy.extraction import prompts as shapes
 from elytron_core.ports.models import Completion, LanguageModel, Said, Speaker
 from elytron_core.ports.store import Action, Ref
-from elytron_models.structured_answer import Correction, Written, corrected
+from elytron_models.answer import Correction, Written, corrected
 
 BOOK_REF = Ref(jobs.SPENDING, jobs.KEY)
 ValueT = TypeVar("ValueT", bound=Value)
@@ -42,7 +42,7 @@ class Asker:
 
         The call is held in the book before it is made, so that workers side by side cannot overdraw together.
         """
-        tokens = sum(budget.estimate(said.text) for said in prompt) + max_tokens
+        tokens = sum(maintenance.estimate(said.text) for said in prompt) + max_tokens
         held_at = await self._hold(tokens)
         cost = Spent(calls=1)
         try:
@@ -74,14 +74,14 @@ class Asker:
 
     async def _hold(self, tokens: int) -> Instant:
         def hold(book: SpendingBook, now: Instant) -> SpendingBook:
-            if not budget.allows(self.ctx.budget, budget.today(book, now), tokens=tokens):
+            if not maintenance.allows(self.ctx.budget, maintenance.today(book, now), tokens=tokens):
                 raise BudgetReached
-            return budget.held(book, now, tokens=tokens)
+            return maintenance.held(book, now, tokens=tokens)
 
         return await self._keep_book(hold)
 
     async def _settle(self, held_at: Instant, tokens: int, cost: Spent) -> None:
-        await self._keep_book(lambda book, _: budget.settled(book, held_at, tokens=tokens, spent=cost))
+        await self._keep_book(lambda book, _: maintenance.settled(book, held_at, tokens=tokens, spent=cost))
 
     async def _keep_book(self, change: _Change) -> Instant:
         async def plan(record: SpaceRecord) -> Settled[Instant]:

@@ -1,22 +1,24 @@
 """The durable queue of a space: jobs are documents, and every step of one is a batch that names what it replaces."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.stored_values import documents_at, value_at
-from elytron.writes.settlement import Settled, settle
+from elytron.writes.commit import Settled, settle
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.admin.maintenance import JobView, WorkHealth
+from elytron_core.contracts.maintenance import JobView, WorkHealth
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
-from elytron_core.planes.admin import jobs
-from elytron_core.planes.admin.jobs import Job, JobId, JobState, Queue, QueuedJob
+from elytron_core.planes import jobs
+from elytron_core.planes.jobs import Job, JobId, JobState, Queue, QueuedJob
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.maintenance import due, job_states
+from elytron_core.policy import maintenance
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import ConversationKey, Scope
 
@@ -74,14 +76,14 @@ async def enqueue(ctx: OperationContext, scope: Scope, turns: Sequence[int], /) 
         known, revision = await _job(ctx, scope.space, job_id)
         if known is not None:
             return Settled(KnownJob(job_id, known))
-        entry = job_states.joinable(book.queue, record.conversation_tag(key))
+        entry = maintenance.joinable(book.queue, record.conversation_tag(key))
         waiting, waiting_revision = await _job(ctx, scope.space, entry.id) if entry is not None else (None, 0)
         if entry is not None and waiting is not None:
             merged = tuple(sorted({*waiting.turns, *asked}))
             if len(merged) <= limits.MAINTAIN_TURNS:
                 grown = KnownJob(entry.id, waiting.model_copy(update={"turns": merged}))
                 return Settled(grown, await _written(ctx, scope.space, book, grown, waiting_revision))
-        if not job_states.has_room(book.queue):
+        if not maintenance.has_room(book.queue):
             return Settled(None)
         made = KnownJob(job_id, _new(scope, asked, ctx.clock.now()))
         return Settled(made, await _written(ctx, scope.space, book, made, revision))
@@ -107,7 +109,7 @@ async def schedule(
         if known is not None:
             return Settled(KnownJob(job_id, known))
         book = await _book(ctx, scope.space, record)
-        if not job_states.has_room(book.queue):
+        if not maintenance.has_room(book.queue):
             return Settled(None)
         fresh = _new(scope, (), ctx.clock.now())
         made = KnownJob(job_id, fresh.model_copy(update={"kind": kind, "payload": payload, "due_at": due_at}))
@@ -129,11 +131,11 @@ async def claim(ctx: OperationContext, space: SpaceId, holder: str, /, *, only: 
         book = await _book(ctx, space, record)
         now = ctx.clock.now()
         kinds = {jobs.MAINTENANCE, *ctx.runners}
-        entry = job_states.claimable(_narrowed(book.queue, only), now, kinds)
+        entry = maintenance.claimable(_narrowed(book.queue, only), now, kinds)
         job, revision = await _job(ctx, space, entry.id) if entry is not None else (None, 0)
         if entry is None or job is None:
             return Settled(None)
-        taken = KnownJob(entry.id, job_states.taken(job, holder=holder, at=now))
+        taken = KnownJob(entry.id, maintenance.taken(job, holder=holder, at=now))
         return Settled(taken, await _written(ctx, space, book, taken, revision))
 
     known, _ = await settle(ctx, space, plan)
@@ -164,7 +166,7 @@ async def work_of(ctx: OperationContext, space: SpaceId, /) -> tuple[WorkHealth,
     known = await read_jobs(ctx, space, (*(job.id for job in queue.active), *queue.over))
     over = [job.job.state for job in known if not job.job.state.is_active]
     counts = Counter(job.job.state.value for job in known)
-    return due.work_health(queue, over, ctx.clock.now()), dict(sorted(counts.items()))
+    return maintenance.work_health(queue, over, ctx.clock.now()), dict(sorted(counts.items()))
 
 
 def view(known: KnownJob, /) -> JobView:
@@ -209,7 +211,7 @@ async def _written(ctx: OperationContext, space: SpaceId, book: _Book, known: Kn
     entry = QueuedJob(
         id=known.id, conversation=tag, state=known.job.state, due_at=known.job.due_at, kind=known.job.kind
     )
-    queue, let_go = job_states.listed(book.queue, entry)
+    queue, let_go = maintenance.listed(book.queue, entry)
     changes = Changes(book.record)
     changes.put(_ref(known.id), known.job, expects=revision, action=Action.MAINTENANCE)
     if queue != book.queue:
@@ -237,3 +239,28 @@ def _new(scope: Scope, turns: tuple[int, ...], now: Instant) -> Job:
         updated_at=now,
         due_at=now,
     )
+
+
+class Background:
+    """Does `work` in one task, from `start` to `stop`."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]], /, *, name: str) -> None:
+        self._work = work
+        self._name = name
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to work."""
+        assert self._task is None
+        self._task = asyncio.get_running_loop().create_task(self._work(), name=self._name)
+
+    async def stop(self) -> None:
+        """End where the work waits, and return when it has ended."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            return

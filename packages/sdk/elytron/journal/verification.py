@@ -1,18 +1,66 @@
 """Verification of a space against its journal, and of its journal against a head that was kept elsewhere."""
 
-from collections.abc import Collection, Mapping
+import hashlib
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from elytron.journal.entry_sums import MODULUS, EntrySums
-from elytron.journal.fingerprints import documents
+from elytron.journal.compaction import MODULUS, EntrySums
 from elytron.state.space_records import REF
-from elytron_core.contracts.admin.inspection import HeadStanding, JournalAccount
+from elytron_core.contracts.inspection import HeadStanding, JournalAccount
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import BESIDE, COLLECTIONS, SpaceRecord
-from elytron_core.policy.integrity.journal_heads import DIGEST_BYTES, Head, standing_of
-from elytron_core.ports import store_pages
+from elytron_core.policy.integrity import DIGEST_BYTES, Head, standing_of
+from elytron_core.ports import store as ports_store
 from elytron_core.ports.store import Action, Document, JournalEntry, Ref, Store
+from elytron_core.strict_json import Fingerprint
+
+
+async def documents(
+    store: Store, space: SpaceId, /, *, collections: Iterable[str] = COLLECTIONS
+) -> AsyncIterator[Document]:
+    """Yield every document of a space, collection by collection, in key order."""
+    for collection in collections:
+        async for document in ports_store.documents(store, space, collection):
+            yield document
+
+
+class StateFingerprint:
+    """The digest of a space's documents: the place and body of each, not its revision; their order does not count."""
+
+    def __init__(self) -> None:
+        self._told = Fingerprint()
+
+    @property
+    def count(self) -> int:
+        """Number of added documents."""
+        return self._told.count
+
+    def add(self, document: Document, /) -> None:
+        self._told.add(b"\0".join((document.ref.collection.encode(), document.ref.key.encode(), document.body)))
+
+    def hexdigest(self) -> str:
+        return self._told.hexdigest()
+
+
+class EventFingerprint:
+    """The digest of a journal: every entry, in order."""
+
+    def __init__(self) -> None:
+        self._state = hashlib.sha256()
+        self.count = 0
+        self.sequence = 0
+        """Of the last entry."""
+
+    def add(self, entry: JournalEntry, /) -> None:
+        line = f"{entry.sequence}|{entry.at}|{entry.action}|{entry.ref.collection}|{entry.ref.key}|{entry.digest}"
+        covered = f"|{entry.covers}" if entry.covers > 1 else ""
+        self._state.update(f"{line}{covered}\n".encode())
+        self.count += 1
+        self.sequence = entry.sequence
+
+    def hexdigest(self) -> str:
+        return self._state.hexdigest()
 
 
 class HeadChain:
@@ -132,7 +180,7 @@ async def verify_store(store: Store, kept: Mapping[SpaceId, str], /) -> tuple[Ve
     Raises StoreCorrupt or SealBroken for damage that is met, InvalidInput for a text that is no head.
     """
     heads = {space: Head.parse(text) for space, text in kept.items()}
-    names = [space async for space in store_pages.spaces(store)]
+    names = [space async for space in ports_store.spaces(store)]
     absent = sorted(set(heads).difference(names))
     found = [await _verified(store, space, heads.get(space)) for space in names]
     gone = [
@@ -151,14 +199,14 @@ async def _verified(store: Store, space: SpaceId, kept: Head | None) -> Verified
     record = SpaceRecord.from_bytes(document.body)
     chain, account = HeadChain(record, kept), Account(record)
     collections: dict[str, None] = dict.fromkeys(COLLECTIONS)
-    async for entry in store_pages.entries(store, space):
+    async for entry in ports_store.entries(store, space):
         chain.add(entry)
         account.tell(entry)
         if entry.digest:
             collections[entry.ref.collection] = None  # the server's own space keeps keys and users
     async for document in documents(store, space, collections=collections):
         account.meet(document)
-    async for entry in store_pages.entries(store, space, after=chain.head.sequence):
+    async for entry in ports_store.entries(store, space, after=chain.head.sequence):
         account.retell(entry)
     return VerifiedSpace(
         space=space, head=str(chain.head), standing=chain.standing, account=account.report(collections)

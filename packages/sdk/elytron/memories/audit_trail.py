@@ -6,10 +6,9 @@ from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.stored_values import documents_at, values_at
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.control import HistoryEvent, HistoryItem
+from elytron_core.contracts.control import HistoryEvent, HistoryItem
 from elytron_core.ids import SpaceId
-from elytron_core.planes.admin.audit import AUDIT, AuditAction, AuditEvent, AuditTrail
-from elytron_core.planes.space import SpaceRecord
+from elytron_core.planes.space import AUDIT, AuditAction, AuditEvent, AuditTrail, SpaceRecord
 from elytron_core.ports.store import Action, Document, Ref
 
 

@@ -10,9 +10,9 @@ from elytron.documents.stored_values import value_at
 from elytron.state.conversation_heads import read_head
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.conversation.transcript import AliasTrust
+from elytron_core.planes import transcript
 from elytron_core.planes.space import SpaceRecord
+from elytron_core.planes.transcript import AliasTrust
 from elytron_core.ports.store import Ref
 from elytron_core.scope import ConversationKey, Scope
 

@@ -1,22 +1,22 @@
 """Finding a memory by its id: turn, turn#part, fact id, a skill's name, or a plane's word and key."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Final, NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, skill_hit, turn_hit
-from elytron.documents.plane_documents import KeptMemory, is_expired, kept, place_of
-from elytron.documents.planes import HOMES
+from elytron.documents.planes import HOMES, KeptMemory, at_of, is_expired, kept, place_of, title_of
 from elytron.documents.stored_values import documents_at
+from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.recall import Plane, RecallHit
+from elytron_core.contracts.recall import Plane, RecallHit
 from elytron_core.errors import InvalidInput, NotFound
-from elytron_core.ids import FactId, TurnId, is_id
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import long_term, procedural
+from elytron_core.ids import FactId, SpaceId, TurnId, is_id
+from elytron_core.planes import facts, skills, transcript
+from elytron_core.planes.facts import Fact, Privacy
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Document, Ref, require_ref
+from elytron_core.ports.store import Action, Document, JournalEntry, Ref, require_ref
 from elytron_core.scope import Scope
 
 
@@ -38,7 +38,7 @@ class FactMemory:
     plane: ClassVar = Plane.LONG_TERM
     ref: Ref
     revision: int
-    fact: long_term.Fact
+    fact: facts.Fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class SkillMemory:
     plane: ClassVar = Plane.PROCEDURAL
     ref: Ref
     revision: int
-    skill: procedural.Skill
+    skill: skills.Skill
 
 
 Memory = TurnMemory | FactMemory | SkillMemory | KeptMemory
@@ -102,10 +102,10 @@ def _stored(document: Document) -> Memory:
     """Return what a document holds; of a turn its first message."""
     ref, revision = document.ref, document.revision
     match ref.collection:
-        case long_term.FACTS:
-            return FactMemory(ref, revision, long_term.Fact.from_bytes(document.body))
-        case procedural.SKILLS:
-            return SkillMemory(ref, revision, procedural.Skill.from_bytes(document.body))
+        case facts.FACTS:
+            return FactMemory(ref, revision, facts.Fact.from_bytes(document.body))
+        case skills.SKILLS:
+            return SkillMemory(ref, revision, skills.Skill.from_bytes(document.body))
         case collection if collection in HOMES:
             return kept(document)
         case _:
@@ -144,10 +144,10 @@ async def must_find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> M
 
 def place(record: SpaceRecord, memory_id: str, /) -> tuple[Ref | None, int]:
     """Return where a memory of this id would stand, and which part of the document it is."""
-    if memory_id.startswith(procedural.NAME_PREFIX):
-        return Ref(procedural.SKILLS, record.skill_tag(memory_id)), 0
+    if memory_id.startswith(skills.NAME_PREFIX):
+        return Ref(skills.SKILLS, record.skill_tag(memory_id)), 0
     if is_id(memory_id):
-        return Ref(long_term.FACTS, FactId(memory_id)), 0
+        return Ref(facts.FACTS, FactId(memory_id)), 0
     turn, _, part = memory_id.partition("#")
     ref = place_of(memory_id) or Ref(transcript.TURNS, turn)
     try:
@@ -156,3 +156,171 @@ def place(record: SpaceRecord, memory_id: str, /) -> tuple[Ref | None, int]:
         return None, 0
     is_part = not part or (part.isascii() and part.isdigit())
     return (ref, int(part or "0")) if is_part else (None, 0)
+
+
+SHOWN: Final = (Privacy.PUBLIC.value, Privacy.SHARED.value)
+"""Planes that are disclosed unasked."""
+_NAMED: Final = "names a private memory: ask with include_private"
+
+
+def may_disclose(fact: Fact, /, *, include_private: bool) -> bool:
+    """Return whether a fact may be shown to this request."""
+    return include_private or fact.privacy is not facts.Privacy.PRIVATE
+
+
+def is_private(memory: Memory, /) -> bool:
+    """Return whether a memory is shown only to a caller that asks for private ones."""
+    match memory:
+        case FactMemory(fact=fact):
+            return fact.privacy is Privacy.PRIVATE
+        case TurnMemory(turn=turn):
+            return turn.is_private
+        case KeptMemory(home=home, value=value):
+            return home.privacy(value) is Privacy.PRIVATE or home.is_private(value)
+        case _:
+            return False
+
+
+def require_disclosed(memory: Memory, /, *, include_private: bool) -> None:
+    """Raise InvalidInput for a memory that the caller did not ask for by name, and for a private document always."""
+    if memory.plane is Plane.PRIVATE_GARDEN:
+        raise InvalidInput(field="id", problem="names a private document: read_garden reads those")
+    if not include_private and is_private(memory):
+        raise InvalidInput(field="id", problem=_NAMED)
+
+
+_STORING = frozenset({Action.WRITE, Action.MERGE, Action.OPERATOR})
+_PAGE = 256
+"""Journal entries that are read at once."""
+
+
+async def latest_memories(
+    ctx: OperationContext,
+    space: SpaceId,
+    hits: Callable[[Document], list[RecallHit]],
+    /,
+    *,
+    collections: Collection[str],
+    limit: int,
+) -> tuple[RecallHit, ...]:
+    """Return up to `limit` memories of `collections`, the one that was stored last first."""
+    found: list[RecallHit] = []
+    async for page in _pages(ctx, space, collections):
+        for document in await ctx.store.get(space, page):
+            found += reversed(hits(document)) if document is not None else ()
+        if len(found) >= limit:
+            break
+    return tuple(found[:limit])
+
+
+async def _pages(ctx: OperationContext, space: SpaceId, collections: Collection[str]) -> AsyncIterator[tuple[Ref, ...]]:
+    """Yield pages of what the journal says was stored, each document once, latest first."""
+    if await ctx.spaces.find(space) is None:
+        return
+    seen: set[Ref] = set()
+    end = (await ctx.folds.current(space)).watermark
+    while end > 0:
+        start = max(0, end - _PAGE)
+        found = await ctx.store.journal(space, after=start, limit=end - start)
+        entries = [entry for entry in found if entry.sequence <= end]
+        if entries:
+            # The first may represent a compacted run that begins long before.
+            start = min(start, entries[0].first - 1)
+        stored = (entry.ref for entry in reversed(entries) if entry.action in _STORING)
+        page = tuple(dict.fromkeys(ref for ref in stored if ref.collection in collections and ref not in seen))
+        seen.update(page)
+        if page:
+            yield page
+        end = start
+
+
+_STORED_PAGE = 256
+
+
+class Mark(NamedTuple):
+    """The place of a document in this order."""
+
+    number: int
+    """Of a turn, its journal sequence; of a fact nothing; of others the time when they were stored."""
+    key: str
+
+
+async def documents_as_stored(
+    ctx: OperationContext, space: SpaceId, collection: str, /, *, after: Mark | None, most_often: int
+) -> AsyncIterator[tuple[Mark, Document | None]]:
+    """Yield the documents behind `after`, and None for each lost turn: the journal knows it, the store does not.
+
+    The first page is of what is `most_often` all that is looked at.
+    """
+    found: AsyncIterator[tuple[Mark, Document | None]]
+    match collection:
+        case transcript.TURNS:
+            found = _by_journal(ctx, space, after.number if after is not None else 0, most_often)
+        case facts.FACTS:
+            found = _by_key(ctx, space, collection, after.key if after is not None else "", most_often)
+        case _:
+            found = _by_time(ctx, space, collection, after)
+    async for marked in found:
+        yield marked
+
+
+async def _by_journal(
+    ctx: OperationContext, space: SpaceId, after: int, most_often: int
+) -> AsyncIterator[tuple[Mark, Document | None]]:
+    size = min(most_often, _STORED_PAGE)
+    while entries := await ctx.store.journal(space, after=after, limit=size):
+        stored = [
+            entry for entry in entries if entry.action is Action.WRITE and entry.ref.collection == transcript.TURNS
+        ]
+        documents = await ctx.store.get(space, [entry.ref for entry in stored]) if stored else ()
+        for entry, document in zip(stored, documents, strict=True):
+            if document is not None:
+                yield Mark(entry.sequence, document.ref.key), document
+            elif await _is_missing(ctx, space, entry):
+                yield Mark(entry.sequence, entry.ref.key), None
+        after, size = entries[-1].sequence, _STORED_PAGE
+
+
+async def _is_missing(ctx: OperationContext, space: SpaceId, entry: JournalEntry) -> bool:
+    """Return whether the journal still has a turn that the store no longer finds; an erasure removes the digest."""
+    if not entry.digest:
+        return False
+    again = await ctx.store.journal(space, after=entry.sequence - 1, limit=1)
+    (document,) = await ctx.store.get(space, (entry.ref,))
+    return document is None and bool(again) and again[0] == entry
+
+
+async def _by_key(
+    ctx: OperationContext, space: SpaceId, collection: str, after: str, most_often: int
+) -> AsyncIterator[tuple[Mark, Document]]:
+    size = min(most_often, _STORED_PAGE)
+    while documents := await ctx.store.scan(space, collection, after=after, limit=size):
+        for document in documents:
+            yield Mark(0, document.ref.key), document
+        after, size = documents[-1].ref.key, _STORED_PAGE
+
+
+async def _by_time(
+    ctx: OperationContext, space: SpaceId, collection: str, after: Mark | None
+) -> AsyncIterator[tuple[Mark, Document]]:
+    marked: list[tuple[int, str, Mark, Document]] = []
+    async for _, document in _by_key(ctx, space, collection, "", limits.SCAN_MAX):
+        at, name = _stored_at(document)
+        marked.append((at, name, Mark(at, document.ref.key), document))
+    marked.sort(key=lambda one: one[:3])
+    places = {mark: place for place, (_, _, mark, _) in enumerate(marked)}
+    start = 0
+    if after is not None:
+        # Of what was stored over since, only the time is left; what shares it is given again rather than left out.
+        behind = (place for place, (at, _, _, _) in enumerate(marked) if at >= after.number)
+        start = places[after] + 1 if after in places else next(behind, len(marked))
+    for _, _, mark, document in marked[start:]:
+        yield mark, document
+
+
+def _stored_at(document: Document) -> tuple[int, str]:
+    if document.ref.collection == skills.SKILLS:
+        skill = skills.Skill.from_bytes(document.body)
+        return skill.recorded_at, skill.name
+    value = kept(document).value
+    return at_of(value), title_of(value)

@@ -4,23 +4,21 @@ from dataclasses import dataclass, replace
 
 from elytron.context import OperationContext
 from elytron.memories.lookup import place
-from elytron_core import canonical
-from elytron_core.contracts.conversation.candidates import CandidateResolveRequest
-from elytron_core.contracts.knowledge.control import (
+from elytron_core import strict_json
+from elytron_core.contracts.control import (
     MemoryCorrectRequest,
     MemoryEraseRequest,
     MemoryForgetRequest,
     MemoryGetRequest,
 )
-from elytron_core.contracts.knowledge.facts import FactChangeRequest, FactDetailRequest
-from elytron_core.contracts.knowledge.records import RecordDeleteRequest, RecordGetRequest, RecordPutRequest
-from elytron_core.contracts.knowledge.skills import (
+from elytron_core.contracts.facts import CandidateResolveRequest, FactChangeRequest, FactDetailRequest
+from elytron_core.contracts.records import RecordDeleteRequest, RecordGetRequest, RecordPutRequest
+from elytron_core.contracts.skills import (
     RuntimeSkillDeleteRequest,
     RuntimeSkillDetailRequest,
     RuntimeSkillEditRequest,
     RuntimeSkillSetEnabledRequest,
 )
-from elytron_core.contracts.scope_fields import ScopedRequest
 from elytron_core.contracts.tools import (
     AgentToolRegistryDeleteRequest,
     AgentToolRegistryGetRequest,
@@ -29,11 +27,12 @@ from elytron_core.contracts.tools import (
 from elytron_core.errors import Conflict, InvalidInput, PreconditionFailed
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.planes.knowledge.procedural import SKILLS
-from elytron_core.planes.knowledge.records import RECORDS
+from elytron_core.planes.records import RECORDS
+from elytron_core.planes.skills import SKILLS
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import REGISTRIES
 from elytron_core.ports.store import Batch, Committed, Erased, Erasure, Ref, Require, Store
+from elytron_core.scope import ScopedRequest
 from elytron_store.wrappers.wrapper import PassingStore
 
 READS: tuple[type[Value], ...] = (
@@ -87,7 +86,7 @@ async def version_of(ctx: OperationContext, request: Value, /) -> Version | None
 
 def tag_of(record: SpaceRecord, ref: Ref, revision: int, /) -> str:
     """Return the tag of a document at a revision, which reveals nothing else of it."""
-    return canonical.tag(bytes.fromhex(record.secret), "version", ref.collection, ref.key, str(revision), size=32)
+    return strict_json.tag(bytes.fromhex(record.secret), "version", ref.collection, ref.key, str(revision), size=32)
 
 
 async def demanding(ctx: OperationContext, request: Value, tags: tuple[str, ...], /) -> OperationContext:

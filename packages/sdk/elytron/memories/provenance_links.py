@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
-from elytron.documents.plane_documents import id_of
-from elytron.documents.planes import HOMES, LINKED
+from elytron.documents.planes import HOMES, LINKED, id_of
 from elytron.documents.stored_values import documents_at, values_at
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.derived_refs import (
+from elytron_core.planes import facts, skills, transcript
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.planes.transcript import (
     DERIVED_REFS,
     DerivedMemoryPlane,
     DerivedMemoryRef,
@@ -18,8 +18,6 @@ from elytron_core.planes.derived_refs import (
     cited_turn,
     derived_key,
 )
-from elytron_core.planes.knowledge import long_term, procedural
-from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.store import Ref
 
 
@@ -64,9 +62,9 @@ async def link_written(ctx: OperationContext, space: SpaceId, record: SpaceRecor
     resting: list[Resting] = []
     for ref, value in changes.folded.items():
         match value:
-            case long_term.Fact(citations=(_, *_)):
+            case facts.Fact(citations=(_, *_)):
                 resting.append(Resting(DerivedMemoryPlane.SHARED_FACT, value.id, value.citations))
-            case procedural.Skill(citations=(_, *_)):
+            case skills.Skill(citations=(_, *_)):
                 resting.append(Resting(DerivedMemoryPlane.PROCEDURAL_SKILL, value.name, value.citations))
             case _:
                 home = HOMES.get(ref.collection)
@@ -114,7 +112,7 @@ def links_of_memory(
 
 
 async def links_of_skills(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, skills: Iterable[procedural.Skill], /
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, skills: Iterable[skills.Skill], /
 ) -> dict[Ref, int]:
     """Return the links of these skills that stand, with their revisions: they mean nothing without them."""
     refs = [
@@ -129,9 +127,9 @@ def target_of(record: SpaceRecord, ref: DerivedMemoryRef, /) -> Ref | None:
     """Return the reference of a link's memory; None if its plane has no document by that key."""
     match ref.plane:
         case DerivedMemoryPlane.LONG_TERM | DerivedMemoryPlane.SHARED_FACT:
-            return Ref(long_term.FACTS, ref.store_key)
+            return Ref(facts.FACTS, ref.store_key)
         case DerivedMemoryPlane.PROCEDURAL_SKILL:
-            return Ref(procedural.SKILLS, record.skill_tag(ref.store_key))
+            return Ref(skills.SKILLS, record.skill_tag(ref.store_key))
         case _:
             home = LINKED.get(ref.plane)
             return Ref(home.collection, ref.store_key.removeprefix(f"{home.word}:")) if home is not None else None

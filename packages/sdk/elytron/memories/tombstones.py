@@ -7,23 +7,21 @@ from elytron.documents.change_set import Changes
 from elytron.documents.stored_values import documents_at, value_at, values_at
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.derived_refs import cited_turn
-from elytron_core.planes.knowledge import learning_rules, long_term
-from elytron_core.planes.knowledge.learning_rules import TOMBSTONES, Learning, Tombstone
-from elytron_core.planes.knowledge.long_term import Kind
+from elytron_core.planes import facts, transcript
+from elytron_core.planes.facts import TOMBSTONES, Kind, Learning, Tombstone
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.admission.learning_rules import content_forms, sentences, telling
-from elytron_core.ports import store_pages
+from elytron_core.planes.transcript import cited_turn
+from elytron_core.policy.admission.facts import content_forms, sentences, telling
+from elytron_core.ports import store
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import ConversationKey
 
-LEARNING = Ref(learning_rules.LEARNING, learning_rules.KEY)
+LEARNING = Ref(facts.LEARNING, facts.KEY)
 
 
 def topic_tag(record: SpaceRecord, topic: str, /) -> str:
     """Return the tag of a topic in tombstones."""
-    return _topic_tag(record, long_term.topic_key(topic))
+    return _topic_tag(record, facts.topic_key(topic))
 
 
 def _topic_tag(record: SpaceRecord, key: str) -> str:
@@ -35,7 +33,7 @@ async def bury(
     space: SpaceId,
     record: SpaceRecord,
     changes: Changes,
-    facts: Iterable[long_term.Fact],
+    facts: Iterable[facts.Fact],
     /,
     *,
     at: Instant,
@@ -56,7 +54,7 @@ async def bury(
 
 
 async def exhume(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: Changes, facts: Iterable[long_term.Fact], /
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: Changes, facts: Iterable[facts.Fact], /
 ) -> None:
     """Add the deletion of the tombstones of `facts` to a batch."""
     for ref, document in (await stones_of(ctx, space, record, facts)).items():
@@ -64,7 +62,7 @@ async def exhume(
 
 
 async def stones_of(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, facts: Iterable[long_term.Fact], /
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, facts: Iterable[facts.Fact], /
 ) -> dict[Ref, Document]:
     """Return the stored tombstones of `facts`."""
     return await documents_at(ctx.store, space, await _tombs(ctx, space, record, facts))
@@ -74,9 +72,9 @@ async def stones_of_topic(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, topic: str, /
 ) -> dict[Ref, Document]:
     """Return the stored tombstones of every fact of a topic."""
-    keys = (long_term.topic_key(topic), *long_term.earlier_topic_keys(topic))
+    keys = (facts.topic_key(topic), *facts.earlier_topic_keys(topic))
     tags = {_topic_tag(record, key) for key in keys}
-    stones = store_pages.documents(ctx.store, space, TOMBSTONES)
+    stones = store.documents(ctx.store, space, TOMBSTONES)
     return {stone.ref: stone async for stone in stones if Tombstone.from_bytes(stone.body).topic in tags}
 
 
@@ -121,8 +119,8 @@ async def read_buried(
 
 
 async def _tombs(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, facts: Iterable[long_term.Fact]
-) -> dict[Ref, long_term.Fact]:
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, facts: Iterable[facts.Fact]
+) -> dict[Ref, facts.Fact]:
     """Return where the tombstones of `facts` stand, or would."""
     asked = list(facts)
     said = await _said(ctx, space, {name for fact in asked for name in fact.citations})
@@ -130,7 +128,7 @@ async def _tombs(
 
 
 def places_of(
-    record: SpaceRecord, fact: long_term.Fact, said: Mapping[str, str], home: ConversationKey | None, /
+    record: SpaceRecord, fact: facts.Fact, said: Mapping[str, str], home: ConversationKey | None, /
 ) -> list[Ref]:
     """Return the places of the tombstones of a fact that counts in `home`; `said` has the texts that it cites."""
     told = telling([said[name] for name in fact.citations if name in said], fact.content)

@@ -7,7 +7,7 @@ from pathlib import Path
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, UnreadableFile
 from elytron_core.policy.extraction.fact_language import parse_language
-from elytron_core.policy.extraction.fact_reader import FactReader
+from elytron_core.policy.extraction.rule_facts import FactReader
 
 
 def fact_readers(paths: Sequence[str | PathLike[str]], /) -> tuple[FactReader, ...]:

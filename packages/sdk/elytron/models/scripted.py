@@ -1,9 +1,15 @@
 """A model that says what it was given to say: for trying things out, and for tests."""
 
 from collections.abc import Callable, Sequence
+from typing import Annotated, Literal
 
+from pydantic import Field
+
+from elytron_core import limits
 from elytron_core.errors import ModelRefused
-from elytron_core.ports.models import Completion, Said
+from elytron_core.model import Value
+from elytron_core.ports.models import Completion, LanguageModel, Said
+from elytron_core.strict_json import canonical_bytes, digest
 
 Answer = str | Completion | Exception
 Script = Sequence[Answer] | Callable[[Sequence[Said]], Answer]
@@ -48,3 +54,106 @@ class ScriptedModel:
         if len(self.prompts) > len(self._script):
             raise ModelRefused(f"{self._name!r} has no answer left: it was given {len(self._script)}")
         return self._script[len(self.prompts) - 1]
+
+
+FORMAT = "elytron.cassette"
+
+
+class RecordedCall(Value):
+    """One call's answer, under the digest of what was asked. `about` is for people who read the file."""
+
+    key: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    about: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
+    text: Annotated[str, Field(max_length=limits.MODEL_ANSWER_CHARS)]
+    model: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: int = 0
+    is_cut: bool = False
+
+    @property
+    def completion(self) -> Completion:
+        return Completion(
+            self.text, self.model, self.prompt_tokens, self.completion_tokens, self.cost, is_cut=self.is_cut
+        )
+
+
+class Cassette(Value):
+    """The recorded calls of one model."""
+
+    format: Literal["elytron.cassette"] = FORMAT
+    version: Literal[1] = 1
+    model: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
+    calls: Annotated[tuple[RecordedCall, ...], Field(max_length=limits.CASSETTE_CALLS)] = ()
+
+
+def call_key(model: str, prompt: Sequence[Said], schema: str | None, /) -> str:
+    """Return the digest under which a call is recorded: of the model's name, the prompt and the schema."""
+    said = [[one.speaker.value, one.text] for one in prompt]
+    return digest(canonical_bytes({"model": model, "prompt": said, "schema": schema}))
+
+
+class RecordedModel:
+    """Answers from a cassette and calls no model."""
+
+    def __init__(self, cassette: Cassette, /) -> None:
+        self._name = cassette.model
+        self._calls = {call.key: call for call in cassette.calls}
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def complete(
+        self,
+        prompt: Sequence[Said],
+        /,
+        *,
+        schema: str | None = None,
+        max_tokens: int,  # noqa: ARG002  (the port's signature)
+    ) -> Completion:
+        """Return what was recorded. Raises ModelRefused for a call that was not."""
+        key = call_key(self._name, prompt, schema)
+        call = self._calls.get(key)
+        if call is None:
+            raise ModelRefused(f"the cassette of {self._name!r} has no call {key[:16]}: record it again")
+        return call.completion
+
+
+class RecordingModel:
+    """Asks another model and keeps its answers; what is on the cassette already is not asked again."""
+
+    def __init__(self, model: LanguageModel, /, *, cassette: Cassette | None = None) -> None:
+        self._model = model
+        known = cassette.calls if cassette is not None and cassette.model == model.name else ()
+        self._calls = {call.key: call for call in known}
+        self._used: dict[str, RecordedCall] = {}
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def cassette(self) -> Cassette:
+        """Return the calls that were made, in order."""
+        return Cassette(model=self.name, calls=tuple(self._used.values()))
+
+    async def complete(self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int) -> Completion:
+        """Return the recorded answer, else the model's. Raises what the model raises."""
+        key = call_key(self.name, prompt, schema)
+        call = self._calls.get(key)
+        if call is None:
+            answer = await self._model.complete(prompt, schema=schema, max_tokens=max_tokens)
+            call = RecordedCall(
+                key=key,
+                about=" ".join(prompt[-1].text.split())[-limits.REASON_CHARS :] if prompt else "",
+                text=answer.text,
+                model=answer.model,
+                prompt_tokens=answer.prompt_tokens,
+                completion_tokens=answer.completion_tokens,
+                cost=answer.cost,
+                is_cut=answer.is_cut,
+            )
+            self._calls[key] = call
+        self._used[key] = call
+        return call.completion

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.stored_values import value_at
-from elytron.intake.scrubber import scrub_value
+from elytron.intake import scrub_value
 from elytron.state.tools import tools_of
-from elytron.writes.settlement import Settled, settle_report
+from elytron.writes.commit import Settled, settle_report
 from elytron_core import limits
 from elytron_core.contracts.tools import (
     AgentToolRegistryDeleteReport,
@@ -23,7 +23,8 @@ from elytron_core.contracts.tools import (
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import REGISTRIES, AgentToolRegistrySnapshot, KeptRegistry
-from elytron_core.policy.tools import experience, fingerprints
+from elytron_core.policy import tools
+from elytron_core.policy.tools import counted, refusal
 from elytron_core.ports.store import Action, Ref
 
 _REASONS = {
@@ -45,10 +46,10 @@ async def upsert_agent_tool_registry(
     """
     scope = ctx.scope_of(request)
     snapshot = request.snapshot
-    fingerprint = fingerprints.registry_fingerprint(snapshot)
+    fingerprint = tools.registry_fingerprint(snapshot)
     forbidden = RegistryRefusal.FORBIDDEN_BY_PROFILE if ctx.profile.is_esp else None
-    untrue = forbidden or experience.refusal(snapshot)
-    kept, scrubbed = scrub_value(fingerprints.with_fingerprints(snapshot))
+    untrue = forbidden or refusal(snapshot)
+    kept, scrubbed = scrub_value(tools.with_fingerprints(snapshot))
 
     async def plan(record: SpaceRecord) -> Settled[AgentToolRegistryUpsertReport]:
         ref = Ref(REGISTRIES, record.registry_tag(snapshot.registry_id))
@@ -96,7 +97,7 @@ async def list_agent_tool_registries(
     return AgentToolRegistryListReport(
         space=scope.space,
         registries=tuple(tools.registries.values()),
-        report=experience.counted(tools.registries, tools.experiences, forbidden=ctx.profile.is_esp),
+        report=counted(tools.registries, tools.experiences, forbidden=ctx.profile.is_esp),
     )
 
 

@@ -1,8 +1,12 @@
 """Lasting facts and procedures, drawn from turns by the model or by rules; admission judges every one."""
 
 from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Literal
 
+from elytron.documents.stored_values import value_at
 from elytron.memories.tombstones import read_learning
+from elytron.passes.governance import govern, keep_house, note_reuse
 from elytron.passes.pass_context import (
     NEEDS_MODEL,
     KnownTurn,
@@ -14,18 +18,24 @@ from elytron.passes.pass_context import (
     skipped,
 )
 from elytron_core import limits
-from elytron_core.contracts.admin.maintenance import Extraction, PassOutcome, PassStatus
-from elytron_core.contracts.conversation.candidates import CandidatesWrite
-from elytron_core.contracts.modes import Pressure
+from elytron_core.contracts.continuity import CapsulesWrite, ExecutionDraft, ExecutionWrite, SummaryDraft, SummaryWrite
+from elytron_core.contracts.facts import CandidatesWrite
+from elytron_core.contracts.maintenance import Extraction, PassOutcome, PassStatus
+from elytron_core.contracts.transcript import Outcome
 from elytron_core.errors import IdempotencyConflict, ModelRefused
-from elytron_core.planes.admin.jobs import Pass
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.conversation.candidates import CandidateDraft
-from elytron_core.planes.knowledge import long_term
-from elytron_core.planes.roles import Role
-from elytron_core.policy.admission.learning_rules import is_paused
+from elytron_core.evidence import Role
+from elytron_core.ids import TurnId
+from elytron_core.model import Value
+from elytron_core.planes import continuity, facts, transcript
+from elytron_core.planes.candidates import CandidateDraft
+from elytron_core.planes.continuity import ExecutionStatus
+from elytron_core.planes.jobs import Pass
+from elytron_core.policy import maintenance
+from elytron_core.policy.admission.facts import is_paused
 from elytron_core.policy.extraction import model_facts, prompts
 from elytron_core.policy.extraction.model_facts import ExtractedItems, Gate
+from elytron_core.ports.store import Ref
+from elytron_core.profiles import Pressure
 from elytron_core.text import similarity
 
 
@@ -144,14 +154,152 @@ async def _before(work: Work, turn: KnownTurn) -> tuple[transcript.Message, ...]
     return tuple(said[-limits.EXTRACTION_CONTEXT :])
 
 
-async def _standing(work: Work, turn: KnownTurn) -> tuple[long_term.Fact, ...]:
+async def _standing(work: Work, turn: KnownTurn) -> tuple[facts.Fact, ...]:
     """Return the current facts that share most words with a turn, then the newest."""
     said = similarity.normalise(" ".join(message.text for message in turn.turn.messages)[: limits.EXTRACTION_CHARS])
     here = [fact for fact in await work.current_facts() if fact.counts_in(work.scope.conversation_key)]
-    shown = [fact for fact in here if fact.privacy is not long_term.Privacy.PRIVATE]
+    shown = [fact for fact in here if fact.privacy is not facts.Privacy.PRIVATE]
     words = {
         fact.id: similarity.words_of(similarity.normalise(f"{fact.topic} {fact.content}"), limit=limits.KEYWORDS)
         for fact in shown
     }
     order = sorted(shown, key=lambda fact: -sum(similarity.holds(said, word) for word in words[fact.id]))
     return tuple(order[: limits.EXTRACTION_KNOWN])
+
+
+async def learn(work: Work, /) -> PassOutcome:
+    """Propose the steps of finished work as a procedure; admission judges whether it is one."""
+    state = await work.state()
+    if state is None:
+        return skipped(Pass.TASK_LEARNING, "no_execution_state")
+    draft = maintenance.learned_of(state, _cited(work))
+    if draft is None:
+        return skipped(Pass.TASK_LEARNING, "not_due")
+    report = await work.write(CandidatesWrite(candidates=(draft,)))
+    counts = {outcome.value: report.count(outcome) for outcome in Outcome}
+    return ended(Pass.TASK_LEARNING, counts, changed=report.changed)
+
+
+async def encapsulate(work: Work, /) -> PassOutcome:
+    """Write the capsule of the conversation's work, over the one of the same matter."""
+    state = await work.state()
+    if state is None:
+        return skipped(Pass.CAPSULES, "no_execution_state")
+    draft = maintenance.capsule_of(state, _cited(work))
+    if draft is None:
+        return skipped(Pass.CAPSULES, "too_little_to_tell")
+    report = await work.write(CapsulesWrite(capsules=(draft,)))
+    return ended(Pass.CAPSULES, {"written": int(report.changed)}, changed=report.changed)
+
+
+def _cited(work: Work) -> tuple[str, ...]:
+    return tuple(turn.id for turn in work.turns)[-limits.CANDIDATE_CITATIONS :]
+
+
+class StateAnswer(Value, extra="ignore"):
+    """A model's answer about the work; `is_work` is "no" if the turns are only talk."""
+
+    is_work: Literal["yes", "no"]
+    goal: str
+    progress: str
+    blocker: str
+    next_action: str
+    last_output: str
+    done: tuple[str, ...]
+    pending: tuple[str, ...]
+    decisions: tuple[str, ...]
+    artifacts: tuple[str, ...]
+    status: ExecutionStatus
+
+
+async def keep_state(work: Work, /) -> PassOutcome:
+    """Renew the conversation's execution state where its turns may have moved the work."""
+    if work.asker is None:
+        return skipped(Pass.EXECUTION_STATE, NEEDS_MODEL)
+    known = await work.state()
+    turns = [turn.turn for turn in work.turns]
+    if not turns or not maintenance.is_state_due(turns, known):
+        return skipped(Pass.EXECUTION_STATE, "not_due")
+    answer = await work.ask(prompts.STATE, prompts.state_data(known, turns, most=work.chars), StateAnswer)
+    if answer.is_work == "no" or not answer.goal.strip():
+        return ended(Pass.EXECUTION_STATE, {"no_work": 1}, changed=0)
+    report = await work.write(ExecutionWrite(state=_draft(answer)))
+    return ended(Pass.EXECUTION_STATE, {"turns": len(turns)}, changed=report.changed)
+
+
+def _draft(answer: StateAnswer) -> ExecutionDraft:
+    return ExecutionDraft(
+        goal=_text(answer.goal),
+        progress=_text(answer.progress),
+        blocker=_text(answer.blocker),
+        next_action=_text(answer.next_action),
+        last_output=_text(answer.last_output),
+        done=_items(answer.done),
+        pending=_items(answer.pending),
+        decisions=_items(answer.decisions),
+        artifacts=_items(answer.artifacts),
+        status=answer.status,
+    )
+
+
+def _text(text: str) -> str:
+    return " ".join(text.split())[: limits.EXECUTION_TEXT_CHARS]
+
+
+def _items(items: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the last items that say anything: what was done last is worth more than what was done first."""
+    told = [flat for item in items if (flat := " ".join(item.split())[: limits.EXECUTION_ITEM_CHARS])]
+    return tuple(dict.fromkeys(told))[-limits.EXECUTION_ITEMS :]
+
+
+TURNS_READ = 400
+
+
+class SummaryAnswer(Value, extra="ignore"):
+    """A model's summary of a conversation."""
+
+    summary: str
+
+
+async def sum_up(work: Work, /) -> PassOutcome:
+    """Renew the conversation's summary if it is due: from 40 messages on, then for every 20 new ones."""
+    if work.asker is None:
+        return skipped(Pass.SUMMARY, NEEDS_MODEL)
+    ref = Ref(continuity.SUMMARIES, work.tag)
+    known, _ = await value_at(work.ctx.store, work.space, ref, continuity.SessionSummary)
+    covered = known.through_sequence if known is not None else 0
+    turns = await _turns_after(work, covered)
+    messages = (known.messages if known is not None else 0) + sum(len(turn.turn.messages) for turn in turns)
+    if not maintenance.is_summary_due(messages, known):
+        return skipped(Pass.SUMMARY, "not_due")
+    earlier = known.text if known is not None and known.forgotten_at is None else ""
+    data = prompts.summary_data(earlier, [turn.turn for turn in turns], most=work.chars)
+    answer = await work.ask(prompts.SUMMARY, data, SummaryAnswer)
+    text = answer.summary.strip()[: limits.SUMMARY_CHARS]
+    if not text:
+        return ended(Pass.SUMMARY, {"empty": 1}, changed=0)
+    draft = SummaryDraft(
+        text=text, messages=messages, through_sequence=turns[-1].turn.sequence, model=work.asker.model.name
+    )
+    report = await work.write(SummaryWrite(summary=draft))
+    return ended(Pass.SUMMARY, {"messages": messages}, changed=report.changed)
+
+
+async def _turns_after(work: Work, sequence: int) -> list[KnownTurn]:
+    after = transcript.turn_id(work.tag, sequence)
+    documents = await work.ctx.store.scan(
+        work.space, transcript.TURNS, prefix=f"{work.tag}.", after=after, limit=TURNS_READ
+    )
+    return [KnownTurn(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in documents]
+
+
+PASSES: dict[Pass, Callable[[Work], Awaitable[PassOutcome]]] = {
+    Pass.SUMMARY: sum_up,
+    Pass.EXECUTION_STATE: keep_state,
+    Pass.GOVERNANCE: govern,
+    Pass.SKILL_REUSE: note_reuse,
+    Pass.EXTRACTION: extract,
+    Pass.HYGIENE: keep_house,
+    Pass.TASK_LEARNING: learn,
+    Pass.CAPSULES: encapsulate,
+}

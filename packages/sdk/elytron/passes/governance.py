@@ -3,37 +3,35 @@
 from functools import partial
 
 from elytron.documents.change_set import Changes
-from elytron.documents.plane_documents import id_of
+from elytron.documents.planes import id_of
 from elytron.erasure.removal import erase_many
 from elytron.memories.provenance_links import Resting, unlink_left
-from elytron.memories.records import records_below
-from elytron.ops.conversation.candidates import merge_facts
-from elytron.ops.knowledge.control import retire
-from elytron.ops.knowledge.skills import govern_runtime_skills
+from elytron.ops.control import retire
+from elytron.ops.facts import merge_facts
+from elytron.ops.skills import govern_runtime_skills
 from elytron.passes.pass_context import Work, ended, mark_noted, read_maintained, skipped
-from elytron.writes.commit import commit
-from elytron.writes.conversation_planes import plan_drawn_notes
-from elytron.writes.knowledge.fact_uses import keep_uses
-from elytron.writes.knowledge.skill_reuse import record_reuse
-from elytron.writes.settlement import Settled, settle
+from elytron.writes.commit import Settled, commit, settle
+from elytron.writes.continuity import plan_drawn_notes
+from elytron.writes.facts import keep_uses
+from elytron.writes.records import records_below
+from elytron.writes.skills import record_reuse
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.contracts.admin.maintenance import PassOutcome
-from elytron_core.contracts.conversation.candidates import MemoryMergeRequest
-from elytron_core.contracts.conversation.write import MemoryWriteRequest
-from elytron_core.contracts.knowledge.control import MemoryForgetRequest
-from elytron_core.contracts.knowledge.skills import RuntimeSkillGovernRequest
-from elytron_core.contracts.planes import NoteDraft, NotesWrite
+from elytron_core.contracts.continuity import NoteDraft, NotesWrite
+from elytron_core.contracts.control import MemoryForgetRequest
+from elytron_core.contracts.facts import MemoryMergeRequest
+from elytron_core.contracts.maintenance import PassOutcome
+from elytron_core.contracts.skills import RuntimeSkillGovernRequest
+from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.ids import TurnId
-from elytron_core.planes.admin.jobs import Pass
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.derived_refs import DerivedMemoryPlane
-from elytron_core.planes.knowledge import long_term, notes
-from elytron_core.planes.knowledge.records import RUNTIME_RECORDS
+from elytron_core.planes import continuity, facts, transcript
+from elytron_core.planes.jobs import Pass
+from elytron_core.planes.records import RUNTIME_RECORDS
 from elytron_core.planes.space import SpaceRecord
+from elytron_core.planes.transcript import DerivedMemoryPlane
+from elytron_core.policy import maintenance
 from elytron_core.policy.extraction import daily_notes
-from elytron_core.policy.maintenance import due
-from elytron_core.ports import store_pages
+from elytron_core.ports import store
 from elytron_core.ports.store import Action, Erasure
 
 OUTLIVED = "it was not confirmed within the lifetime of such facts"
@@ -44,10 +42,10 @@ async def govern(work: Work, /) -> PassOutcome:
     """Hide tasks and projects that are out of date, reversibly, and count what is beyond budget."""
     await keep_uses(work.ctx, work.space)
     facts = await work.current_facts()
-    gone = due.outlived(facts, work.ctx.clock.now())[: limits.WRITES_PER_REQUEST]
+    gone = maintenance.outlived(facts, work.ctx.clock.now())[: limits.WRITES_PER_REQUEST]
     if gone:
         await retire(work.ctx, MemoryForgetRequest(scope=work.scope, ids=gone, reason=OUTLIVED))
-    counts = {"outlived": len(gone), **due.over_budget(fact for fact in facts if fact.id not in gone)}
+    counts = {"outlived": len(gone), **maintenance.over_budget(fact for fact in facts if fact.id not in gone)}
     return ended(Pass.GOVERNANCE, counts, changed=len(gone))
 
 
@@ -85,24 +83,24 @@ async def keep_house(work: Work, /) -> PassOutcome:
 
 async def _roll_up(work: Work) -> int:
     """Bring daily notes older than a week into the notes of up to four months; the days are hidden, reversibly."""
-    documents = await work.ctx.store.scan(work.space, notes.NOTES, prefix=f"{work.tag}.", limit=limits.SCAN_MAX)
-    kept = [notes.DailyNote.from_bytes(document.body) for document in documents]
+    documents = await work.ctx.store.scan(work.space, continuity.NOTES, prefix=f"{work.tag}.", limit=limits.SCAN_MAX)
+    kept = [continuity.DailyNote.from_bytes(document.body) for document in documents]
     shown = [note for note in kept if note.forgotten_at is None]
-    months = {note.period: note for note in shown if note.grain is notes.NoteGrain.MONTH}
-    before = work.ctx.clock.now() - due.NOTES_AFTER_DAYS * DAY_MS
-    days: dict[str, list[notes.DailyNote]] = {}
+    months = {note.period: note for note in shown if note.grain is continuity.NoteGrain.MONTH}
+    before = work.ctx.clock.now() - maintenance.NOTES_AFTER_DAYS * DAY_MS
+    days: dict[str, list[continuity.DailyNote]] = {}
     for note in shown:
-        if note.grain is notes.NoteGrain.DAY and note.observed_at < before:
-            days.setdefault(due.month_of(note.period), []).append(note)
+        if note.grain is continuity.NoteGrain.DAY and note.observed_at < before:
+            days.setdefault(maintenance.month_of(note.period), []).append(note)
     rolled = 0
-    fitting = {period: due.fitting(days[period], months.get(period)) for period in sorted(days)}
-    for period in [period for period, found in fitting.items() if found][: due.ROLLUPS]:
+    fitting = {period: maintenance.fitting(days[period], months.get(period)) for period in sorted(days)}
+    for period in [period for period, found in fitting.items() if found][: maintenance.ROLLUPS]:
         month = months.get(period)
         told = [*((month,) if month is not None else ()), *fitting[period]]
         cited = [citation for note in told for citation in note.citations]
         draft = NoteDraft(
             period=period,
-            text=due.rolled_up(fitting[period], month),
+            text=maintenance.rolled_up(fitting[period], month),
             citations=tuple(dict.fromkeys(cited)),
         )
         await work.write(NotesWrite(notes=(draft,)))
@@ -114,7 +112,7 @@ async def _roll_up(work: Work) -> int:
 
 async def _reconcile(work: Work) -> int:
     """Fold up to six pairs of facts that say nearly the same; folding can be undone."""
-    report = await merge_facts(work.ctx, MemoryMergeRequest(scope=work.scope, limit=due.RECONCILES))
+    report = await merge_facts(work.ctx, MemoryMergeRequest(scope=work.scope, limit=maintenance.RECONCILES))
     return sum(pair.changed for pair in report.pairs)
 
 
@@ -124,9 +122,9 @@ async def _trim_evidence(work: Work) -> int:
     async def plan(record: SpaceRecord) -> Settled[int]:
         changes = Changes(record)
         trimmed = 0
-        async for document in store_pages.documents(work.ctx.store, work.space, long_term.FACTS):
-            fact = long_term.Fact.from_bytes(document.body)
-            kept = long_term.newest_citations(fact.citations)
+        async for document in store.documents(work.ctx.store, work.space, facts.FACTS):
+            fact = facts.Fact.from_bytes(document.body)
+            kept = facts.newest_citations(fact.citations)
             if kept == fact.citations or trimmed == limits.WRITES_PER_REQUEST:
                 continue
             trimmed += 1

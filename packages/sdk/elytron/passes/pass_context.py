@@ -8,22 +8,21 @@ from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
 from elytron.documents.stored_values import value_at, values_at
 from elytron.jobs.model_calls import Asker
-from elytron.ops.conversation.write import write
-from elytron.writes.settlement import Settled, settle
+from elytron.ops.transcript import write
+from elytron.writes.commit import Settled, settle
 from elytron_core import limits
-from elytron_core.contracts.admin.maintenance import Extraction, PassOutcome, PassStatus, SkillReuse
-from elytron_core.contracts.conversation.write import MemoryWrite, MemoryWriteReport, MemoryWriteRequest, WriteDecision
-from elytron_core.contracts.modes import Pressure
+from elytron_core.contracts.maintenance import Extraction, PassOutcome, PassStatus, SkillReuse
+from elytron_core.contracts.transcript import MemoryWrite, MemoryWriteReport, MemoryWriteRequest, WriteDecision
 from elytron_core.ids import ConversationTag, SpaceId, TurnId
 from elytron_core.model import Value
-from elytron_core.planes.admin import jobs
-from elytron_core.planes.admin.jobs import NOTHING, Maintained, Pass, Spent
-from elytron_core.planes.conversation import execution, transcript
-from elytron_core.planes.knowledge import long_term
+from elytron_core.planes import continuity, jobs, transcript
+from elytron_core.planes.facts import FACTS, Fact
+from elytron_core.planes.jobs import NOTHING, Maintained, Pass, Spent
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.temporal import validity
 from elytron_core.ports.models import Said, Speaker
 from elytron_core.ports.store import Action, Ref
+from elytron_core.profiles import Pressure
 from elytron_core.scope import Scope
 
 ValueT = TypeVar("ValueT", bound=Value)
@@ -97,16 +96,16 @@ class Work:
             self.decisions += report.decisions
         return report
 
-    async def state(self) -> execution.ExecutionState | None:
+    async def state(self) -> continuity.ExecutionState | None:
         """Return the state of the conversation's work; None if it has none, or it is hidden."""
-        ref = Ref(execution.EXECUTION, self.tag)
-        found, _ = await value_at(self.ctx.store, self.space, ref, execution.ExecutionState)
+        ref = Ref(continuity.EXECUTION, self.tag)
+        found, _ = await value_at(self.ctx.store, self.space, ref, continuity.ExecutionState)
         return found if found is not None and found.forgotten_at is None else None
 
-    async def current_facts(self) -> list[long_term.Fact]:
+    async def current_facts(self) -> list[Fact]:
         """Return the space's facts that stand, newest first."""
-        documents = await self.ctx.store.scan(self.space, long_term.FACTS, limit=limits.SCAN_MAX, descending=True)
-        facts = [long_term.Fact.from_bytes(document.body) for document in documents]
+        documents = await self.ctx.store.scan(self.space, FACTS, limit=limits.SCAN_MAX, descending=True)
+        facts = [Fact.from_bytes(document.body) for document in documents]
         now = self.ctx.clock.now()
         return [fact for fact in facts if validity.is_replaceable(fact, at=now)]
 

@@ -1,16 +1,22 @@
 """Recall filters: what they ask of the index, and of stored memories, read from the documents themselves."""
 
-from elytron.documents.plane_documents import KeptMemory, conversation_of, is_expired, is_forgotten
-from elytron.documents.planes import ASKED, OF_CONVERSATIONS, WITH_PRIVACY, Reach
+from elytron.documents.planes import (
+    ASKED,
+    OF_CONVERSATIONS,
+    WITH_PRIVACY,
+    KeptMemory,
+    Reach,
+    conversation_of,
+    is_expired,
+    is_forgotten,
+)
 from elytron.indexing.units import PRIVATE_TALK, home_of, namespace_tag
-from elytron.memories.disclosure import SHOWN
-from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory
+from elytron.memories.lookup import SHOWN, FactMemory, Memory, SkillMemory, TurnMemory
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.recall import Plane, RecallFilters
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.evidence import Trust
-from elytron_core.planes.knowledge import long_term, procedural
-from elytron_core.policy.query import metadata_conditions
+from elytron_core.contracts.recall import Plane, RecallFilters
+from elytron_core.evidence import Trust
+from elytron_core.planes import facts, skills, transcript
+from elytron_core.policy.ranking import query
 from elytron_core.policy.temporal import validity
 from elytron_core.scope import ConversationKey, tag_forms
 from elytron_index import Filters
@@ -135,7 +141,7 @@ def _message_is_meant(turn: transcript.Turn, part: int, filters: RecallFilters) 
         and _within(transcript.said_at(turn, message), filters)
         and (filters.known_at is None or turn.recorded_at <= filters.known_at)
         and turn.trust_of(part).is_at_least(filters.trust)
-        and metadata_conditions.hold(filters.where, turn.metadata)
+        and query.hold(filters.where, turn.metadata)
     )
 
 
@@ -147,34 +153,34 @@ def _tags_pass(turn: transcript.Turn, filters: RecallFilters) -> bool:
     return tags.issuperset(filters.tags_all) and (not filters.tags_any or not tags.isdisjoint(filters.tags_any))
 
 
-def fact_passes(fact: long_term.Fact, filters: RecallFilters, now: Instant, /) -> bool:
+def fact_passes(fact: facts.Fact, filters: RecallFilters, now: Instant, /) -> bool:
     """Return whether a fact holds, and was believed, at the times that `filters` ask for (now, without any)."""
-    if fact.state is long_term.State.FORGOTTEN or not _fact_is_meant(fact, filters):
+    if fact.state is facts.State.FORGOTTEN or not _fact_is_meant(fact, filters):
         return False
     as_of = filters.as_of if filters.as_of is not None else now
     return validity.holds(fact, as_of=as_of, known_at=filters.known_at)
 
 
-def _fact_is_meant(fact: long_term.Fact, filters: RecallFilters) -> bool:
+def _fact_is_meant(fact: facts.Fact, filters: RecallFilters) -> bool:
     return (
         _within(fact.observed_at, filters)
         and _among(fact.kind, filters.kinds)
         and _among(fact.authority, filters.authorities)
         and _among(fact.confidence, filters.confidences)
         and fact.trust.is_at_least(filters.trust)
-        and metadata_conditions.hold(filters.where, {})
+        and query.hold(filters.where, {})
     )
 
 
-def skill_passes(skill: procedural.Skill, filters: RecallFilters, /) -> bool:
+def skill_passes(skill: skills.Skill, filters: RecallFilters, /) -> bool:
     """Return whether a skill may be shown under `filters`."""
     return skill.is_recallable and _skill_is_meant(skill, filters)
 
 
-def _skill_is_meant(skill: procedural.Skill, filters: RecallFilters) -> bool:
+def _skill_is_meant(skill: skills.Skill, filters: RecallFilters) -> bool:
     known = filters.known_at is None or skill.recorded_at <= filters.known_at
     is_relied_on = skill.trust.is_at_least(filters.trust)
-    return known and is_relied_on and metadata_conditions.hold(filters.where, {}) and _within(skill.updated_at, filters)
+    return known and is_relied_on and query.hold(filters.where, {}) and _within(skill.updated_at, filters)
 
 
 def _kept_is_meant(memory: KeptMemory, filters: RecallFilters) -> bool:
@@ -189,7 +195,7 @@ def _kept_is_meant(memory: KeptMemory, filters: RecallFilters) -> bool:
         and (home.is_of_space or (_among(channel, filters.channels) and _among(conversation, filters.conversations)))
         and home.namespace(value)[: len(filters.namespace)] == filters.namespace
         and Trust.DRAWN.is_at_least(filters.trust)
-        and metadata_conditions.hold(filters.where, home.fields(value))
+        and query.hold(filters.where, home.fields(value))
         and _within(at, filters)
     )
 

@@ -1,27 +1,64 @@
 """Memories in the order of a recall, and their hits, which are made for those alone that are shown."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, scored
 from elytron.documents.stored_values import documents_at
+from elytron.embedding.passage_similarity import by_passages
 from elytron.indexing.parse_cache import ReadTurn
-from elytron.recall.answer_scores import answer_scores
+from elytron.indexing.search_result import Searched
+from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.recall import Plane, RecallHit
+from elytron_core.contracts.recall import Plane, RecallHit, RerankUse
+from elytron_core.errors import ModelRefused, ModelUnavailable
+from elytron_core.evidence import Trust
 from elytron_core.ids import TurnId
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import long_term
-from elytron_core.policy.ranking import intent, weights
+from elytron_core.planes import facts, transcript
+from elytron_core.policy.ranking import weights
+from elytron_core.policy.ranking.excerpts import Nearest, nearest
 from elytron_core.policy.ranking.facts import ScoredFact
+from elytron_core.policy.ranking.latest_answer import WINDOW
+from elytron_core.policy.ranking.weights import Signs, Weights
 from elytron_core.ports.store import Document, Ref
 from elytron_core.rounding import four_each
 from elytron_core.scope import Scope
-from elytron_index import Candidate, Candidates, Signals
+from elytron_index import Candidate, Candidates, IndexQuery, Signals
+from elytron_index.space_index import SpaceIndex
+
+
+def answer_scores(found: Candidates, /) -> list[float]:
+    """Return the score of each candidate, in their order; none is above the one before it."""
+    return [round(score, 6) for score in weights.scores(signs_of(found), is_encoded=is_encoded(found))]
+
+
+def answered(found: Candidates, /) -> float:
+    """Return the estimate that one of the best candidates answers; 0 if nothing was found."""
+    return weights.answered(signs_of(found), is_encoded=is_encoded(found)) if found.found else 0.0
+
+
+def signs_of(found: Candidates, /) -> Signs:
+    """Return the evidence of the search for its answer."""
+    best = found.found[0].score if found.found else 0.0
+    worth, lowest, highs = abs(best) or 1.0, found.lows.vector, found.highs
+    closeness = (highs.vector - lowest) / (1.0 - lowest) if lowest < 1.0 else 1.0
+    return Signs(
+        strength=max(highs.text_vectors, (1.0 - found.alike) * highs.context, closeness, 0.0),
+        agreement=best / found.most if found.most else 0.0,
+        behind=tuple([(best - item.score) / worth for item in found.found]),
+    )
+
+
+def is_encoded(found: Candidates, /) -> bool:
+    """Return whether an encoder had a say in what was found."""
+    return found.highs.vector > 0.0
+
 
 EVIDENCE_SHARE = 0.5
 """Share of the best score from which on evidence comes first, if the query asks for it."""
@@ -86,7 +123,7 @@ def _order(item: Ranked) -> tuple[float, int, str, int]:
     return -score, -at, key, part
 
 
-def in_one_order(ranked: list[Ranked], route: intent.Route, /) -> list[Ranked]:
+def in_one_order(ranked: list[Ranked], route: weights.Route, /) -> list[Ranked]:
     """Return memories of all planes in one order, each with its plane's bonus; the slot that the query names, alone.
 
     Where scores are equal, the order of `ranked` stays. If the query asks who said something, messages come first.
@@ -96,14 +133,14 @@ def in_one_order(ranked: list[Ranked], route: intent.Route, /) -> list[Ranked]:
     if route.bonus:
         ranked = [_favoured(item, route) for item in ranked]
     ordered = sorted(ranked, key=attrgetter("score"), reverse=True)
-    return _evidence_first(ordered) if route.intent is intent.Intent.EVIDENCE else ordered
+    return _evidence_first(ordered) if route.intent is weights.Intent.EVIDENCE else ordered
 
 
 def _slot_of(item: Ranked) -> str | None:
     if not isinstance(item.found, ScoredFact):
         return None
     fact = item.found.fact
-    return f"{fact.kind.value}:{long_term.topic_key(fact.topic)}"
+    return f"{fact.kind.value}:{facts.topic_key(fact.topic)}"
 
 
 def _evidence_first(ordered: list[Ranked]) -> list[Ranked]:
@@ -125,12 +162,12 @@ def _placed_at(item: Ranked, score: float) -> Ranked:
     return item._replace(score=score, found=found)
 
 
-def _favoured(item: Ranked, route: intent.Route) -> Ranked:
+def _favoured(item: Ranked, route: weights.Route) -> Ranked:
     """Return the memory with its plane's bonus, which its hit shows."""
     favour = route.favour(_plane_of(item))
     if not favour:
         return item
-    score, found = intent.lifted(min(item.score, 1.0), favour), item.found
+    score, found = weights.lifted(min(item.score, 1.0), favour), item.found
     if isinstance(found, RecallHit):
         signals = {**found.signals, "route": favour}
         found = found.model_copy(update={"score": round(score, 6), "signals": signals})
@@ -195,3 +232,204 @@ def placed(item: Ranked, /) -> Placed:
 def signals_of(candidate: Candidate, /) -> dict[str, float]:
     """Return the signals that spoke for a unit, to four places."""
     return four_each(Signals._fields, candidate.signals)
+
+
+CLOSER: Final = 24
+"""Number of the best that are read, for any limit, so that a page continues the one before it."""
+
+
+async def looked_closer(ctx: OperationContext, searched: Searched, /) -> Candidates:
+    """Return the messages found, the best in the order that a closer look gives them, the others behind them.
+
+    Raises StoreCorrupt where a passage's vector is damaged.
+    """
+    found = searched.found
+    seen: Sequence[Candidate] = found.found[:CLOSER]
+    others = found.found[CLOSER:]
+    if searched.has_passages:
+        seen = await by_passages(ctx, searched, seen)
+    if found.long and searched.query.weights.sentence:
+        seen = await _by_sentences(ctx, searched, seen)
+    if not seen:
+        return found
+    seen = sorted(seen, key=lambda item: -item.score)
+    down = max(0.0, others[0].score - seen[-1].score) if others else 0.0
+    return replace(found, found=(*seen, *(item._replace(score=item.score - down) for item in others)))
+
+
+async def _by_sentences(ctx: OperationContext, searched: Searched, seen: Sequence[Candidate], /) -> Sequence[Candidate]:
+    """Return `seen`, the first of those found, with what the nearest sentence of each long message says.
+
+    Where people talk with assistants, only messages of those whose words the query is after are read.
+    """
+    space, index, query = searched.space, searched.index, searched.query
+    places = [place for place in searched.found.long if place < len(seen)]
+    if searched.is_assisted:
+        places = [place for place in places if seen[place].signals.owner]
+    documents = await documents_at(ctx.store, space, (seen[place].unit.ref for place in places))
+    turns = {ref: ctx.folds.readings.turn(space, document) for ref, document in documents.items()}
+    read = list(seen)
+    sought = index.sought(query)
+    for place in places:
+        item = seen[place]
+        turn = turns.get(item.unit.ref)
+        if turn is not None:
+            said = nearest(turn.sentences(item.unit.part, index.sentences_of), sought, query.fits)
+            read[place] = _nearer(item, said, query.weights) if said is not None else item
+    return read
+
+
+def _nearer(item: Candidate, said: Nearest, weights: Weights) -> Candidate:
+    """Return `item` with the score of its nearest sentence."""
+    more = weights.sentence * said.gain + weights.told * said.share * (said.told - item.signals.told)
+    return item._replace(signals=item.signals._replace(sentence=said.gain, told=said.told), score=item.score + more)
+
+
+RUN = 4
+"""In each run of this many places, the last is for text that is not from outside."""
+
+
+def is_outside(hit: RecallHit, /) -> bool:
+    """Return whether a hit comes from outside; summaries and notes, which have no origin, do not."""
+    return hit.trust is Trust.OUTSIDE
+
+
+def once(hits: Iterable[RecallHit], /) -> tuple[RecallHit, ...]:
+    """Return the hits without those from outside whose text one from outside before them has.
+
+    A fact with a message's text is shown beside it.
+    """
+    seen: set[tuple[Plane, str]] = set()
+    kept: list[RecallHit] = []
+    for hit in hits:
+        if is_outside(hit):
+            told = hit.plane, " ".join(hit.text.casefold().split())
+            if told in seen:
+                continue
+            seen.add(told)
+        kept.append(hit)
+    return tuple(kept)
+
+
+def is_crowded(hits: Sequence[RecallHit], /, *, limit: int) -> bool:
+    """Return whether text from outside takes more than its share of `hits`, or places are left beside it."""
+    if len(hits) < limit and any(map(is_outside, hits)):
+        return True
+    outside = 0
+    for place, hit in enumerate(hits, 1):
+        outside += is_outside(hit)
+        if outside > _allowed(place):
+            return True
+    return False
+
+
+def shared(hits: Sequence[RecallHit], own: Sequence[RecallHit], /) -> tuple[RecallHit, ...]:
+    """Return the hits, text from outside within its share; scores stay with the places.
+
+    Where that leaves a place free, the first of `own` takes it that has no place yet; those that are left stand last.
+    """
+    left = {hit.id: hit for hit in own if not is_outside(hit)}
+    ordered: dict[str, RecallHit] = {}
+    outside = 0
+    for hit in hits:
+        if is_outside(hit):
+            if outside >= _allowed(len(ordered) + 1) and left:
+                first = next(iter(left))
+                ordered[first] = left.pop(first)
+            outside += 1
+        left.pop(hit.id, None)
+        ordered.setdefault(hit.id, hit)
+    ordered |= left
+    return tuple(_with_scores([*ordered.values()], [hit.score for hit in hits]))
+
+
+def _allowed(place: int) -> int:
+    return place - place // RUN
+
+
+def _with_scores(ordered: Sequence[RecallHit], scores: Sequence[float]) -> Iterator[RecallHit]:
+    """Yield the hits with the scores of their places; behind those, none above the one before it."""
+    least = 1.0
+    for place, hit in enumerate(ordered):
+        least = scores[place] if place < len(scores) else min(least, hit.score)
+        yield hit if hit.score == least else hit.model_copy(update={"score": least})
+
+
+async def shown_hits(
+    ctx: OperationContext,
+    scope: Scope,
+    ranked: Sequence[Ranked],
+    index: SpaceIndex,
+    search: IndexQuery | None,
+    /,
+    *,
+    limit: int,
+    now: Instant,
+) -> tuple[RecallHit, ...]:
+    """Return the hits of the best of `ranked`, at least `limit` if there are that many.
+
+    `search` found the messages among them: if text from outside crowds the others out, it finds those again, alone.
+    """
+    seen = await _hits(ctx, scope, ranked, wanted=max(limit, WINDOW), now=now)
+    if search is None or not is_crowded(seen, limit=limit):
+        return seen
+    # The same for any limit: pages of one recall agree on the order.
+    least = max(search.filters.min_trust or 0, Trust.DRAWN.rank)
+    own = index.search(replace(search, limit=CLOSER, filters=replace(search.filters, min_trust=least)))
+    return shared(seen, await _insiders(ctx, scope, ranked, own, now=now))
+
+
+async def _hits(
+    ctx: OperationContext, scope: Scope, ranked: Sequence[Ranked], /, *, wanted: int, now: Instant
+) -> tuple[RecallHit, ...]:
+    """Return the hits of the best `wanted`; a repetition of text from outside is left out for the next."""
+    hits: tuple[RecallHit, ...] = ()
+    start = 0
+    while len(hits) < wanted and start < len(ranked):
+        page = ranked[start : start + wanted - len(hits)]
+        start += len(page)
+        hits = once((*hits, *await hits_of(ctx, scope, page, limit=len(page), now=now)))
+    return hits
+
+
+async def _insiders(
+    ctx: OperationContext, scope: Scope, ranked: Sequence[Ranked], own: Candidates, /, *, now: Instant
+) -> tuple[RecallHit, ...]:
+    """Return the hits of messages that do not come from outside, and with them all that is no message."""
+    others = [item for item in ranked if not isinstance(item.found, Candidate)]
+    best = sorted((*turns_of(own), *others), key=_score, reverse=True)
+    return await hits_of(ctx, scope, best, limit=len(best), now=now)
+
+
+def _score(item: Ranked) -> float:
+    return item.score
+
+
+async def reranked(
+    ctx: OperationContext, query: str, hits: Sequence[RecallHit], /
+) -> tuple[RerankUse, tuple[RecallHit, ...]]:
+    """Return the hits with the best `limits.RERANK_HITS` in the reranker's order; unchanged if it fails.
+
+    Scores belong to the places: the first keeps the highest. The reranker's scores are in `signals`. Equal answers
+    leave the order as it was.
+    """
+    reranker = ctx.models.reranker
+    head = hits[: limits.RERANK_HITS]
+    if reranker is None or len(head) < 2:
+        return RerankUse.NONE, tuple(hits)
+    texts = [hit.text[: limits.RERANK_TEXT_CHARS] for hit in head]
+    try:
+        async with asyncio.timeout(limits.RERANK_WAIT_S):
+            answers = await reranker.rerank(query, texts)
+    except (ModelUnavailable, ModelRefused, TimeoutError):
+        return RerankUse.FAILED, tuple(hits)
+    if len(answers) != len(head) or not all(math.isfinite(answer) for answer in answers):
+        return RerankUse.FAILED, tuple(hits)
+    order = sorted(range(len(head)), key=lambda place: (-answers[place], place))
+    moved = (
+        head[place].model_copy(
+            update={"score": above.score, "signals": {**head[place].signals, "rerank": round(answers[place], 4)}}
+        )
+        for place, above in zip(order, head, strict=True)
+    )
+    return RerankUse.RANKED, (*moved, *hits[len(head) :])

@@ -1,49 +1,59 @@
 """Finding what answers a query: each plane's candidates, on one scale, with their texts."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, skill_hit, with_newer
-from elytron.documents.plane_documents import kept, text_of, title_of
-from elytron.documents.planes import ASKED
-from elytron.documents.stored_values import documents_at
+from elytron.documents.planes import ASKED, kept, text_of, title_of
+from elytron.documents.stored_values import documents_at, values_at
 from elytron.embedding.embed_pass import nudge
 from elytron.indexing.search_result import Searched
-from elytron.indexing.units import plane_of
+from elytron.indexing.units import COVERED, SESSION, plane_of
 from elytron.memories.chat_aliases import meant
-from elytron.recall.answer_scores import answer_scores, answered
 from elytron.recall.filters import asked_planes, index_filters
 from elytron.recall.order import (
+    CLOSER,
     Placed,
     Ranked,
+    answer_scores,
+    answered,
     in_one_order,
     in_own_order,
+    looked_closer,
     placed,
     ranked_facts,
+    shown_hits,
     signals_of,
     turns_of,
 )
-from elytron.recall.sentence_scores import CLOSER, looked_closer
-from elytron.recall.shown_hits import shown_hits
-from elytron.transcript.recent_talk import recent_talk
+from elytron.transcript import recent_talk
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.recall import Diversity, NothingReason, Plane, RecallFilters, RecallHit, VectorUse
-from elytron_core.ids import SkillId, SpaceId
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import procedural
-from elytron_core.planes.knowledge.long_term import topic_key
-from elytron_core.policy.query import question as query_question
-from elytron_core.policy.ranking import intent as ranking_intent
+from elytron_core.contracts.recall import (
+    Diversity,
+    NearbyTurn,
+    NothingReason,
+    Plane,
+    RecallFilters,
+    RecallHit,
+    VectorUse,
+)
+from elytron_core.ids import SkillId, SpaceId, TurnId
+from elytron_core.planes import transcript
+from elytron_core.planes.facts import topic_key
+from elytron_core.planes.skills import Skill
+from elytron_core.policy.ranking import query as query_question
 from elytron_core.policy.ranking import weights
+from elytron_core.policy.ranking import weights as ranking_intent
 from elytron_core.policy.ranking.facts import FactQuery, diversify, is_weak, score_facts
 from elytron_core.policy.ranking.skills import score_skills
-from elytron_core.policy.temporal import event_anchors
+from elytron_core.policy.temporal import time_ranges
 from elytron_core.ports.store import Document, Ref
 from elytron_core.scope import ConversationKey, Scope
-from elytron_core.text import similarity, stopwords
-from elytron_index import Candidates, Filters, IndexQuery
+from elytron_core.text import analyser, similarity
+from elytron_index import Candidates, Filters, IndexQuery, UnitView
 from elytron_index.space_index import SpaceIndex
 
 FACTS_SCORED = 96
@@ -182,7 +192,7 @@ async def _closer(
 
 def _grounded(question: query_question.Question, grounding: str) -> query_question.Question:
     """Return `question` with the recent talk behind it, if it says nothing by itself."""
-    if not grounding or not stopwords.ENGLISH.issuperset(similarity.normalise(question.text).split()):
+    if not grounding or not analyser.ENGLISH.issuperset(similarity.normalise(question.text).split()):
         return question
     return question._replace(text=f"{question.text} {grounding}"[: limits.QUERY_CHARS])
 
@@ -216,9 +226,9 @@ def _anchored(
     found = index.search(
         IndexQuery(text=anchor.text, limit=1, weights=weights.WORDED, filters=told, owner=question.owner)
     ).found
-    if not found or not found[0].unit.at or found[0].signals.coverage < event_anchors.LEAST_COVERED:
+    if not found or not found[0].unit.at or found[0].signals.coverage < time_ranges.LEAST_COVERED:
         return question
-    return question._replace(spans=event_anchors.spans_of(anchor, Instant(found[0].unit.at)))
+    return question._replace(spans=time_ranges.spans_of(anchor, Instant(found[0].unit.at)))
 
 
 def asked_of_index(
@@ -312,7 +322,7 @@ async def _skills(ctx: OperationContext, scope: Scope, asked: _Asked, found: Can
     documents = await _read(ctx, scope, found)
     if not documents:
         return []
-    skills = [procedural.Skill.from_bytes(document.body) for document in documents.values()]
+    skills = [Skill.from_bytes(document.body) for document in documents.values()]
     scored = score_skills(skills, asked.of_beliefs(found), ranks=_ranks(found))
     estimates, signals = _estimates(found), {item.unit.ref.key: signals_of(item) for item in found.found}
     hits = [
@@ -357,3 +367,77 @@ async def _kept(ctx: OperationContext, scope: Scope, found: Candidates, now: Ins
 async def _read(ctx: OperationContext, scope: Scope, found: Candidates) -> dict[Ref, Document]:
     """Return the documents of candidates; those that vanished since they were indexed are left out."""
     return await documents_at(ctx.store, scope.space, (candidate.unit.ref for candidate in found.found))
+
+
+async def covered(
+    ctx: OperationContext, space: SpaceId, query: str, /, *, session: str | None, limit: int
+) -> dict[str, float]:
+    """Return the keys of up to `limit` overrides whose memories' hidden words answer `query`, with their scores.
+
+    With `session`, of that one alone. The scores are those that recall would give.
+    """
+    if await ctx.spaces.find(space) is None or similarity.is_blank(query):
+        return {}
+    index = await ctx.folds.current(space)
+    if COVERED not in index.planes():
+        return {}
+    now = ctx.clock.now()
+    question = query_question.read(query, now, ctx.models.questions.classify(query))
+    scope = ((SESSION, (session,)),) if session is not None else ()
+    filters = Filters(planes=(COVERED,), scope=scope)
+    asked = asked_of_index(question, None, limit=limit, filters=filters, diversity=Diversity.OFF)
+    return {item.key: item.score for item in turns_of(index.search(asked))}
+
+
+async def with_neighbours(
+    ctx: OperationContext, scope: Scope, hits: Sequence[RecallHit], /, *, count: int, include_private: bool = False
+) -> tuple[RecallHit, ...]:
+    """Return the hits, each message with up to `count` recallable ones before it and after it, in order."""
+    if not count or not any(hit.plane is Plane.TRANSCRIPT for hit in hits):
+        return tuple(hits)
+    index = await ctx.folds.current(scope.space)
+    beside: dict[str, tuple[tuple[UnitView, ...], tuple[UnitView, ...]]] = {}
+    for hit in hits:
+        unit = next((unit for ref in _refs_of(hit) for unit in index.units_of(ref) if _id_of(unit) == hit.id), None)
+        if unit is not None:
+            beside[hit.id] = (
+                index.units_near(unit, before=count, after=0),
+                index.units_near(unit, before=0, after=count),
+            )
+    refs = (unit.ref for sides in beside.values() for side in sides for unit in side)
+    turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
+    shown = partial(_shown, turns=turns, include_private=include_private)
+    return tuple(
+        hit.model_copy(update={"before": shown(beside[hit.id][0]), "after": shown(beside[hit.id][1])})
+        if hit.id in beside
+        else hit
+        for hit in hits
+    )
+
+
+def _refs_of(hit: RecallHit) -> tuple[Ref, ...]:
+    return tuple(Ref(transcript.TURNS, turn) for turn in hit.citations) if hit.plane is Plane.TRANSCRIPT else ()
+
+
+def _id_of(unit: UnitView) -> str:
+    return transcript.message_id(TurnId(unit.ref.key), unit.part)
+
+
+def _shown(
+    units: Sequence[UnitView], *, turns: dict[Ref, transcript.Turn], include_private: bool
+) -> tuple[NearbyTurn, ...]:
+    found: list[NearbyTurn] = []
+    for unit in units:
+        turn = turns.get(unit.ref)
+        if turn is not None and turn.is_recallable(unit.part, include_private=include_private):
+            message = turn.messages[unit.part]
+            found.append(
+                NearbyTurn(
+                    id=_id_of(unit),
+                    text=message.text,
+                    speaker=message.speaker,
+                    role=message.role,
+                    at=transcript.said_at(turn, message),
+                )
+            )
+    return tuple(found)

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 from elytron.context import OperationContext
 from elytron.memories.chat_aliases import meant
-from elytron.memories.disclosure import is_private
-from elytron.memories.lookup import FactMemory, TurnMemory, find
+from elytron.memories.lookup import FactMemory, TurnMemory, find, is_private
 from elytron.recall.filters import asked_planes, passes
-from elytron.recall.retrieval import Placed
-from elytron_core.contracts.knowledge.recall import Absence, MemoryRecallRequest, RecallFilters, RecallHit, WhyNot
+from elytron.recall.order import Placed
+from elytron_core.contracts.recall import Absence, MemoryRecallRequest, RecallFilters, RecallHit, WhyNot
 from elytron_core.scope import Scope
 
 

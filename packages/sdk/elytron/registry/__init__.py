@@ -3,8 +3,18 @@
 Faces, transports, the command line, OpenAPI and their tests are derived from it.
 """
 
-from elytron.registry.operation import AnyOperation, Grave, Operation, Repeat, Role
-from elytron.registry.operations import OPERATIONS, WIRE_OPERATIONS, by_name, by_request, family_of
+from elytron.registry.operations import (
+    OPERATIONS,
+    WIRE_OPERATIONS,
+    AnyOperation,
+    Grave,
+    Operation,
+    Repeat,
+    Role,
+    by_name,
+    by_request,
+    family_of,
+)
 
 __all__ = [
     "OPERATIONS", "WIRE_OPERATIONS", "AnyOperation", "Grave", "Operation", "Repeat", "Role", "by_name", "by_request",

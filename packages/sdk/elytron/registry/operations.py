@@ -1,29 +1,128 @@
 """Every operation, declared once, by family; and how one is found."""
 
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
 from elytron import flows, ops
-from elytron.registry.operation import AnyOperation, Grave, Operation, Repeat, Role
-from elytron_core.contracts import tools
-from elytron_core.contracts.admin import (
+from elytron_core.contracts import (
     archive,
-    compaction,
-    embedding,
-    erasures,
+    continuity,
+    control,
+    facts,
     inspection,
     maintenance,
-    platform,
-    spaces,
+    projection,
+    recall,
+    records,
+    skills,
+    tools,
+    transcript,
 )
-from elytron_core.contracts.conversation import candidates, continuity, projection, transcript, write
-from elytron_core.contracts.knowledge import control, facts, recall, records, skills, subjects
+from elytron_core.contracts.inspection import MemoryCloseRequest
 from elytron_core.errors import Unsupported
-from elytron_core.model import Value
-from elytron_core.planes.knowledge.learning_rules import LearningAction
-from elytron_core.planes.knowledge.long_term import Privacy
+from elytron_core.model import Request, Value
+from elytron_core.planes.facts import LearningAction, Privacy
+
+if TYPE_CHECKING:
+    from elytron.context import OperationContext
+
+
+RequestT = TypeVar("RequestT", bound=Request | MemoryCloseRequest)
+ReportT = TypeVar("ReportT", bound=Value)
+
+
+class Role(StrEnum):
+    """The role that an operation requires of its caller."""
+
+    MEMBER = "member"
+    """Callers that may use the space."""
+    OPERATOR = "operator"
+    """The machine's operator: it reads or writes its files, or ends the runtime."""
+
+
+class Repeat(StrEnum):
+    """Mechanism that keeps a repeated call, under one idempotency key, from acting twice."""
+
+    HARMLESS = "harmless"
+    """Nothing has to: it changes no memory."""
+    STORE = "store"
+    """The store: the key travels with the request into its commit."""
+    RECEIPT = "receipt"
+    """A receipt, written after the effect."""
+
+
+class Grave(StrEnum):
+    """Why a model is not to call an operation unasked."""
+
+    REMOVES = "removes for good"
+    TAKES_OUT = "takes the memory out"
+    AGREES = "agrees for the owner of the memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[RequestT, ReportT]):
+    """One operation: its request, its report, the function that performs it, and its description.
+
+    `operator_fields` are fields of the request that only an operator may set, `operator_values` values of a field that
+    only an operator may ask for; `private_values` are those that ask for private memories. A model may not make
+    a `grave` call unasked: any, or if there are `grave_values` one whose field has such a value. One that `is_local`
+    acts on the runtime of its own process and is called there alone: no transport over a wire has it.
+    """
+
+    name: str
+    request: type[RequestT]
+    report: type[ReportT]
+    performer: Callable[[], Callable[["OperationContext", RequestT], Awaitable[ReportT]]]
+    """Gives the function that performs it, whose module is loaded then: who calls one operation loads no other."""
+    summary: str
+    mutates: bool = False
+    role: Role = Role.MEMBER
+    repeat: Repeat = Repeat.HARMLESS
+    is_local: bool = False
+    operator_fields: frozenset[str] = frozenset()
+    operator_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    private_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    grave: Grave | None = None
+    grave_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+
+    @property
+    def perform(self) -> Callable[["OperationContext", RequestT], Awaitable[ReportT]]:
+        """Return the function that performs it."""
+        return self.performer()
+
+    def beyond_members(self, request: RequestT, /) -> tuple[str, ...]:
+        """Return what of `request` only an operator may ask for."""
+        fields = [name for name in self.operator_fields if getattr(request, name)]
+        values = [
+            f"{name} {getattr(request, name)}"
+            for name, reserved in self.operator_values.items()
+            if getattr(request, name) in reserved
+        ]
+        return tuple(sorted((*fields, *values)))
+
+    def asks_private(self, request: RequestT, /) -> bool:
+        """Return whether `request` asks for what a model is shown only if its host wants that."""
+        asked = {"private_context": frozenset({"allowed"}), **self.private_values}
+        by_value = any(getattr(request, name, None) in values for name, values in asked.items())
+        return by_value or getattr(request, "include_private", False) is True
+
+    def is_grave(self, asked: Mapping[str, object], /) -> bool:
+        """Return whether the request `asked`, in JSON, is not to be made unasked."""
+        if self.grave is None or asked.get("dry_run") is True:
+            return False
+        found = [(asked.get(name), grave) for name, grave in self.grave_values.items()]
+        return not found or any(isinstance(value, str) and value in grave for value, grave in found)
+
+
+AnyOperation = Operation[Any, Any]
+
 
 _DISCLOSING = {"action": frozenset({facts.FactAction.CHANGE_PRIVACY.value})}
 _OPENED = {"privacy": frozenset({Privacy.PUBLIC.value, Privacy.SHARED.value})}
 _ALLOWING = {"action": frozenset({LearningAction.RESUME.value, LearningAction.ALLOW.value})}
-_ACCEPTING = {"resolution": frozenset({candidates.Resolution.ACCEPT.value})}
+_ACCEPTING = {"resolution": frozenset({facts.Resolution.ACCEPT.value})}
 _DELETING = {"transition": frozenset({transcript.TranscriptLifecycleTransition.DELETE_RAW.value})}
 _RAW = {"view": frozenset({transcript.TranscriptReplayView.RAW_OWNER_ONLY.value})}
 _AUDIT = {"view": frozenset({transcript.TranscriptReplayView.OPERATOR_AUDIT.value})}
@@ -32,9 +131,9 @@ Family = tuple[AnyOperation, ...]
 
 # fmt: off
 _EVERYDAY: Family = (
-    Operation("write", write.MemoryWriteRequest, write.MemoryWriteReport, lambda: ops.write,
+    Operation("write", transcript.MemoryWriteRequest, transcript.MemoryWriteReport, lambda: ops.write,
               "Store evidence, facts or procedures.", mutates=True, repeat=Repeat.STORE),
-    Operation("recall", recall.MemoryRecallRequest, recall.MemoryRecallReport, lambda: ops.recall,
+    Operation("recall", recall.MemoryRecallRequest, recall.MemoryRecallReport, lambda: ops.recall_memories,
               "Find what answers a query, best first."),
     Operation("project", projection.MemoryProjectionRequest, projection.MemoryProjectionReport, lambda: ops.project,
               "Build the bounded block that a model may see."),
@@ -47,9 +146,9 @@ _EVERYDAY: Family = (
               role=Role.OPERATOR, grave=Grave.TAKES_OUT),
     Operation("import", archive.MemoryImportRequest, archive.MemoryImportReport, lambda: ops.import_archive,
               "Read an archive file into the space.", mutates=True, role=Role.OPERATOR, repeat=Repeat.RECEIPT),
-    Operation("keep_erasures", erasures.MemoryErasuresKeepRequest, erasures.MemoryErasuresKeepReport,
+    Operation("keep_erasures", archive.MemoryErasuresKeepRequest, archive.MemoryErasuresKeepReport,
               lambda: ops.keep_erasures, "Write what was erased to a file outside of the store.", role=Role.OPERATOR),
-    Operation("apply_erasures", erasures.MemoryErasuresApplyRequest, erasures.MemoryErasuresApplyReport,
+    Operation("apply_erasures", archive.MemoryErasuresApplyRequest, archive.MemoryErasuresApplyReport,
               lambda: ops.apply_erasures, "Erase again what a copy that was put back brought back.", mutates=True,
               role=Role.OPERATOR, repeat=Repeat.RECEIPT, grave=Grave.REMOVES),
     Operation("get", control.MemoryGetRequest, recall.RecallHit, lambda: ops.get,
@@ -71,9 +170,9 @@ _EVERYDAY: Family = (
 )
 """The operations that every host uses: write, recall, project, control, look, move, end."""
 _GOVERNING: Family = (
-    Operation("list_candidates", candidates.CandidateListRequest, candidates.CandidateListReport,
+    Operation("list_candidates", facts.CandidateListRequest, facts.CandidateListReport,
               lambda: ops.list_candidates, "Read proposed beliefs that wait for a decision."),
-    Operation("resolve_candidate", candidates.CandidateResolveRequest, candidates.CandidateResolveReport,
+    Operation("resolve_candidate", facts.CandidateResolveRequest, facts.CandidateResolveReport,
               lambda: ops.resolve_candidate, "Decide on a proposed belief.", mutates=True, repeat=Repeat.RECEIPT,
               grave=Grave.AGREES, grave_values=_ACCEPTING),
     Operation("list_facts", facts.FactListRequest, facts.FactListReport, lambda: ops.list_facts,
@@ -91,7 +190,7 @@ _GOVERNING: Family = (
     Operation("set_learning", facts.LearningRequest, facts.LearningReport, lambda: ops.set_learning,
               "Pause or resume learning, suppress or allow a topic.", mutates=True, repeat=Repeat.RECEIPT,
               grave=Grave.AGREES, grave_values=_ALLOWING),
-    Operation("merge_facts", candidates.MemoryMergeRequest, candidates.MemoryMergeReport, lambda: ops.merge_facts,
+    Operation("merge_facts", facts.MemoryMergeRequest, facts.MemoryMergeReport, lambda: ops.merge_facts,
               "Fold facts that say nearly the same; can be undone.", mutates=True, repeat=Repeat.RECEIPT),
     Operation("read_continuity", continuity.ContinuityRequest, continuity.ContinuityReport, lambda: ops.read_continuity,
               "Show the state of a conversation."),
@@ -100,16 +199,16 @@ _GOVERNING: Family = (
     Operation("import_continuity", continuity.ContinuityImportRequest, continuity.ContinuityImportReport,
               lambda: ops.import_continuity, "Take a continuity snapshot into a conversation.", mutates=True,
               repeat=Repeat.RECEIPT),
-    Operation("read_subjects", subjects.SubjectsRequest, subjects.SubjectsReport, lambda: ops.read_subjects,
+    Operation("read_subjects", continuity.SubjectsRequest, continuity.SubjectsReport, lambda: ops.read_subjects,
               "Say who takes part in a space.", operator_values={"audience": frozenset({"audit"})}),
-    Operation("read_garden", subjects.GardenRequest, subjects.GardenReport, lambda: ops.read_garden,
+    Operation("read_garden", continuity.GardenRequest, continuity.GardenReport, lambda: ops.read_garden,
               "Read a conversation's private documents.", private_values={"audience": frozenset({"owner", "model"})}),
 )
 """The operations of governance, continuity and subjects."""
 _EMBEDDING: Family = (
-    Operation("embed", embedding.MemoryEmbedRequest, embedding.MemoryEmbedReport, lambda: ops.embed,
+    Operation("embed", maintenance.MemoryEmbedRequest, maintenance.MemoryEmbedReport, lambda: ops.embed,
               "Make vectors of what has none.", mutates=True, role=Role.OPERATOR),
-    Operation("switch_model", embedding.ModelSwitchRequest, embedding.MemoryEmbedReport, lambda: ops.switch_model,
+    Operation("switch_model", maintenance.ModelSwitchRequest, maintenance.MemoryEmbedReport, lambda: ops.switch_model,
               "Make vectors by another model, then compare these alone.", mutates=True, role=Role.OPERATOR),
 )
 _TRANSCRIPT: Family = (
@@ -129,9 +228,9 @@ _TRANSCRIPT: Family = (
               lambda: ops.repair_transcript, "Say which links of a conversation are broken."),
 )
 _PLATFORM: Family = (
-    Operation("capabilities", platform.MemoryCapabilitiesRequest, platform.MemoryCapabilityCatalog,
+    Operation("capabilities", inspection.MemoryCapabilitiesRequest, inspection.MemoryCapabilityCatalog,
               lambda: ops.capabilities, "Say what this memory can do here."),
-    Operation("list_spaces", spaces.MemorySpacesRequest, spaces.MemorySpacesReport, lambda: ops.list_spaces,
+    Operation("list_spaces", inspection.MemorySpacesRequest, inspection.MemorySpacesReport, lambda: ops.list_spaces,
               "List the spaces of the store.", role=Role.OPERATOR),
 )
 _SKILLS: Family = (
@@ -198,7 +297,7 @@ _MAINTAINING: Family = (
               "Let a job be tried again at once.", mutates=True, repeat=Repeat.RECEIPT),
     Operation("cancel_job", maintenance.JobCancelRequest, maintenance.JobReport, lambda: ops.cancel_job,
               "Give a job up.", mutates=True, repeat=Repeat.RECEIPT),
-    Operation("compact_journal", compaction.JournalCompactRequest, compaction.JournalCompactReport,
+    Operation("compact_journal", maintenance.JournalCompactRequest, maintenance.JournalCompactReport,
               lambda: ops.compact_journal,
               "Leave one journal entry for each run of entries that tell of nothing any more.", mutates=True,
               role=Role.OPERATOR, repeat=Repeat.RECEIPT),

@@ -1,11 +1,12 @@
 """Connecting to a server."""
 
 from elytron.api import arguments
-from elytron.handle import Entering
-from elytron.remote.address import Address, address_of
+from elytron.remote.http import HttpTransport
 from elytron.remote.memory import RemoteMemory, SyncRemoteMemory
-from elytron.remote.wire import Transport
+from elytron.remote.wire import Address, Transport, address_of
+from elytron.sync_runtime import Entering
 from elytron_core import limits
+from elytron_core.contracts.inspection import ShutdownReport, ShutdownRequest
 from elytron_core.errors.foreign_names import known_keywords
 from elytron_core.scope import Scope
 
@@ -71,3 +72,15 @@ def connect(
     if scope is None and space is not None:
         scope = arguments.scope_of(None, user_id=space)
     return Connecting(address_of(url, api_key=api_key, proxy=proxy), scope=scope, timeout_s=timeout_s)
+
+
+async def shut_down(address: Address, /, *, reason: str = "") -> ShutdownReport:
+    """End the server at `address` and return which process that is; it finishes what it accepted.
+
+    Raises PermissionRefused for a caller who is no operator on that machine, Unreachable if no server answers.
+    """
+    transport = HttpTransport(address, timeout_s=limits.REMOTE_ANSWER_S)
+    try:
+        return await transport.post("/v1/shutdown", ShutdownRequest(reason=reason), ShutdownReport)
+    finally:
+        await transport.close()

@@ -1,20 +1,59 @@
 """Calls over HTTP: one request each, connections kept and shared."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from elytron.remote.address import Address
-from elytron.remote.sse import items
-from elytron.remote.wire import Begun, Call, ReportT, report_of, told_of, unreachable
+from pydantic import TypeAdapter, ValidationError
+
+from elytron.remote.wire import Address, Begun, Call, ReportT, report_of, told_of, unreachable
 from elytron_core import limits
-from elytron_core.contracts.admin.events import EventId, StreamItem
 from elytron_core.errors import ElytronError, LimitExceeded, MissingExtra, Unsupported
+from elytron_core.events import EventId, StreamItem
 from elytron_core.model import Value
 from elytron_core.scope import Scope
 
 if TYPE_CHECKING:
     import httpx
+
+
+_ITEM: TypeAdapter[StreamItem] = TypeAdapter(StreamItem)
+
+
+async def items(lines: AsyncIterable[str], /) -> AsyncIterator[StreamItem | Begun]:
+    """Yield the entries and gaps in `lines`, and an id that comes alone; comments are heartbeats.
+
+    Raises the error of an `error` event.
+    """
+    name, data, place = "", list[str](), ""
+    async for line in lines:
+        if line:
+            field, _, value = line.partition(":")
+            match field:
+                case "event":
+                    name = value.removeprefix(" ")
+                case "data":
+                    data.append(value.removeprefix(" "))
+                case "id":
+                    place = value.removeprefix(" ")
+                case _:
+                    pass
+            continue
+        if data:
+            yield _item(name, "\n".join(data).encode())
+        elif place:
+            yield Begun(place)
+        name, data, place = "", [], ""
+
+
+def _item(name: str, data: bytes) -> StreamItem:
+    if name == "error" and (error := told_of(data)) is not None:
+        raise error
+    try:
+        return _ITEM.validate_json(data, strict=True)
+    except ValidationError:
+        raise Unsupported("the server sent an event that this version does not know: use the same version") from None
+
 
 _DONE = frozenset({HTTPStatus.OK, HTTPStatus.ACCEPTED})
 """Done; or done so far, and the report names the job that does the rest."""

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from elytron.remote.address import Address
-from elytron.remote.wire import Begun, Call, report_of, told_of, unreachable
+from elytron.remote.wire import Address, Begun, Call, report_of, told_of, unreachable
 from elytron_core import limits
-from elytron_core.contracts.admin.events import (
+from elytron_core.errors import ElytronError, MissingExtra, StoreClosed, Unauthorized, Unsupported
+from elytron_core.errors.tree import error_of
+from elytron_core.events import (
     CloseCode,
     ErrorEvent,
     EventId,
@@ -29,8 +30,6 @@ from elytron_core.contracts.admin.events import (
     StreamItem,
     StreamKind,
 )
-from elytron_core.errors import ElytronError, MissingExtra, StoreClosed, Unauthorized, Unsupported
-from elytron_core.errors.from_wire import error_of
 from elytron_core.scope import Scope
 
 if TYPE_CHECKING:

@@ -4,11 +4,10 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from elytron_core import limits
-from elytron_core.caches.lru import LruCache
 from elytron_core.ids import ConversationTag, SpaceId
-from elytron_core.planes.conversation import transcript
-from elytron_core.ports import store_pages
-from elytron_core.ports.store import Ref, Require, Store
+from elytron_core.lru_cache import LruCache
+from elytron_core.planes import transcript
+from elytron_core.ports.store import Ref, Require, Store, documents
 from elytron_core.scope import ConversationKey
 
 HEADS_KEPT = 10_000
@@ -127,5 +126,5 @@ async def read_head(
 
 async def read_heads(store: Store, space: SpaceId, /) -> AsyncIterator[transcript.Conversation]:
     """Yield the head of every conversation of `space`, as stored."""
-    async for document in store_pages.documents(store, space, transcript.CONVERSATIONS):
+    async for document in documents(store, space, transcript.CONVERSATIONS):
         yield transcript.Conversation.from_bytes(document.body)

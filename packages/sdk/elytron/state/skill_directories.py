@@ -17,7 +17,7 @@ from pathlib import Path
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.knowledge.skills import (
+from elytron_core.contracts.skills import (
     AgentSkillDirectoryReport,
     AgentSkillSummary,
     SkippedPath,

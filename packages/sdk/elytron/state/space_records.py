@@ -1,9 +1,9 @@
 """The space records that this runtime has read; every operation begins with one."""
 
-from elytron_core.caches.lru import LruCache
 from elytron_core.clock import Clock
 from elytron_core.errors import SpaceIncomplete
 from elytron_core.ids import Ids, SpaceId
+from elytron_core.lru_cache import LruCache
 from elytron_core.planes.space import KEY, SPACE, SpaceRecord
 from elytron_core.ports.store import Action, Entry, Put, Ref, Require, Store
 

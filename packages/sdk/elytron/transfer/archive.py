@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.admin.archive import (
+from elytron_core.contracts.archive import (
     ARCHIVE_FORMAT,
     ARCHIVE_VERSION,
     PLAIN_VERSION,

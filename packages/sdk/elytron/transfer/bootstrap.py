@@ -1,39 +1,38 @@
 """Mode `bootstrap` of an import: what is new of an archive is added to a space that may hold memories."""
 
 import asyncio
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from elytron.context import OperationContext
 from elytron.documents.planes import BROUGHT
 from elytron.embedding.embed_pass import nudge
 from elytron.indexing.index_manager import Folds
-from elytron.intake.scrubber import OwnOutput, scrub_request
+from elytron.intake import OwnOutput, scrub_request
 from elytron.state.conflict_retry import Lines, Race
 from elytron.state.conversation_heads import Heads
 from elytron.state.encoders import Encoders
 from elytron.state.space_records import Spaces
-from elytron.transcript.evidence import with_founded_citations
+from elytron.transcript import with_founded_citations
 from elytron.transfer.archive import ArchiveReader
-from elytron.transfer.archived_guards import GUARDS, bring_guards
-from elytron.transfer.known_memories import erased_here, turns_here
+from elytron.transfer.archived_documents import GUARDS, bring_documents, bring_guards
 from elytron.transfer.rehearsal import RehearsalStore
-from elytron.transfer.renamed_turns import RenamedTurns, TurnSource
-from elytron.transfer.survey import in_thread, surveyed
-from elytron.writes.archived_documents import bring_documents
+from elytron.transfer.restore import Survey, in_thread, surveyed
 from elytron.writes.commit import commit
-from elytron.writes.knowledge.facts import draft_of, plan_facts
-from elytron.writes.knowledge.skills import plan_skills
-from elytron.writes.transcripts import ChangedTurn, TurnRules, plan_turns
+from elytron.writes.facts import draft_of, plan_facts
+from elytron.writes.skills import plan_skills
+from elytron.writes.transcript import ChangedTurn, TurnRules, plan_turns
+from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.admin.archive import ArchiveWord, ImportMode, MemoryImportReport
-from elytron_core.contracts.conversation.write import (
-    FactDraft,
+from elytron_core.contracts.archive import ArchiveWord, ImportMode, MemoryImportReport
+from elytron_core.contracts.facts import FactDraft
+from elytron_core.contracts.transcript import (
     LongTermExtraction,
     MemoryWriteReport,
     MemoryWriteRequest,
@@ -42,17 +41,91 @@ from elytron_core.contracts.conversation.write import (
     RuntimeSkillWrite,
     TranscriptWrite,
     TurnDraft,
+    WriteDecision,
 )
 from elytron_core.errors import Conflict
 from elytron_core.ids import TurnId
-from elytron_core.planes import derived_refs, embedding
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import long_term, procedural
-from elytron_core.planes.space import COLLECTIONS, SPACE
-from elytron_core.policy.admission.source_trust import as_claims
+from elytron_core.planes import embedding, transcript
+from elytron_core.planes import facts as planes_facts
+from elytron_core.planes.skills import SKILLS, Skill, SkillSource
+from elytron_core.planes.space import COLLECTIONS, SPACE, SpaceRecord
+from elytron_core.planes.transcript import cited_turn
+from elytron_core.policy.admission.rules import as_claims
 from elytron_core.policy.temporal import validity
-from elytron_core.ports.store import Document, Ref
+from elytron_core.ports.store import Document, JournalEntry, Ref, entries
 from elytron_core.scope import ConversationKey, Scope
+
+
+async def turns_here(ctx: OperationContext, scope: Scope, survey: Survey) -> set[Ref]:
+    """Return which of the archive's turns this very space holds: keyed tags never meet by chance."""
+    return await _present(ctx, scope, [ref for ref in survey.brought if ref.collection == transcript.TURNS])
+
+
+async def erased_here(ctx: OperationContext, scope: Scope, reader: ArchiveReader, survey: Survey) -> set[Ref]:
+    """Return what of the archive this very space once held and holds no more: its journal still names it."""
+    brought, record = survey.brought, survey.record
+    named: set[Ref] = set()
+    runs: list[JournalEntry] = []
+    async for entry in entries(ctx.store, scope.space):
+        if entry.covers > 1:
+            runs.append(entry)
+        elif entry.ref in brought:
+            named.add(entry.ref)
+    if runs and record is not None and await ctx.spaces.find(scope.space) == SpaceRecord.from_bytes(record.body):
+        # Entries of the archive's journal at a compacted run of ours were erased here too.
+        ends = [run.sequence for run in runs]
+        for entry in reader.entries():
+            place = bisect_left(ends, entry.sequence)
+            if place < len(runs) and runs[place].first <= entry.sequence and entry.ref in brought:
+                named.add(entry.ref)
+    return named - await _present(ctx, scope, sorted(named))
+
+
+async def _present(ctx: OperationContext, scope: Scope, refs: Sequence[Ref]) -> set[Ref]:
+    present: set[Ref] = set()
+    for start in range(0, len(refs), limits.SCAN_MAX):
+        found = await ctx.store.get(scope.space, refs[start : start + limits.SCAN_MAX])
+        present |= {document.ref for document in found if document is not None}
+    return present
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSource:
+    """A turn of an archive, and which of its messages are brought along, in their order."""
+
+    turn: TurnId
+    parts: tuple[int, ...]
+
+
+DraftT = TypeVar("DraftT", FactDraft, RuntimeSkillWrite)
+
+
+class RenamedTurns:
+    """The new ids of turns that were brought along so far."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[TurnId, int], str] = {}
+        self._turns: dict[TurnId, TurnId] = {}
+
+    def note(self, sources: Iterable[TurnSource], decisions: Sequence[WriteDecision], /) -> None:
+        """Remember what became of each of `sources`."""
+        for source, decision in zip(sources, decisions, strict=True):
+            if decision.id is not None:
+                turn = self._turns[source.turn] = TurnId(decision.id)
+                for part, old in enumerate(source.parts):
+                    self._places[source.turn, old] = transcript.message_id(turn, part)
+
+    def cited_anew(self, draft: DraftT, /) -> DraftT:
+        """Return a fact or skill that cites its turns by their new ids."""
+        return draft.model_copy(update={"citations": tuple(dict.fromkeys(map(self._new, draft.citations)))})
+
+    def _new(self, citation: str) -> str:
+        place = cited_turn(citation)
+        if place is None:
+            return citation
+        turn, part = place
+        return self._turns.get(turn, citation) if part is None else self._places.get((turn, part), citation)
+
 
 TURNS_PER_WRITE = 200
 MESSAGES = "messages"
@@ -61,13 +134,13 @@ REBUILT = frozenset(
         SPACE,
         transcript.CONVERSATIONS,
         transcript.TURN_NAMES,
-        long_term.SLOTS,
-        derived_refs.DERIVED_REFS,
+        planes_facts.SLOTS,
+        transcript.DERIVED_REFS,
         embedding.VECTORS,
     }
 )
 """Collections that are made again of what mode `bootstrap` brings."""
-UNBROUGHT = frozenset(COLLECTIONS) - REBUILT - GUARDS - {transcript.TURNS, long_term.FACTS, procedural.SKILLS, *BROUGHT}
+UNBROUGHT = frozenset(COLLECTIONS) - REBUILT - GUARDS - {transcript.TURNS, planes_facts.FACTS, SKILLS, *BROUGHT}
 """Collections of which mode `bootstrap` brings nothing."""
 DOCUMENTS_PER_PART = 256
 _KEPT = frozenset({Outcome.STORED, Outcome.UPDATED})
@@ -218,7 +291,7 @@ def _parts(
 
 
 async def _documents(reader: ArchiveReader, known: Collection[Ref]) -> AsyncIterator[Document]:
-    async for _, part in in_thread(_parts(reader, (transcript.TURNS, long_term.FACTS, procedural.SKILLS), known)):
+    async for _, part in in_thread(_parts(reader, (transcript.TURNS, planes_facts.FACTS, SKILLS), known)):
         for document in part:
             yield document
 
@@ -233,7 +306,7 @@ async def _writes(
     pending: list[tuple[TurnDraft, TurnSource]] = []
     key: ConversationKey | None = None
     facts: dict[ConversationKey | None, list[FactDraft]] = {}
-    skills: dict[procedural.SkillSource, list[RuntimeSkillWrite]] = {}
+    skills: dict[SkillSource, list[RuntimeSkillWrite]] = {}
     async for document in _documents(reader, known):
         match document.ref.collection:
             case transcript.TURNS:
@@ -252,18 +325,18 @@ async def _writes(
                 key = own
                 parts = tuple(filter(turn.is_kept, range(len(turn.messages))))
                 pending.append((draft, TurnSource(TurnId(document.ref.key), parts)))
-            case long_term.FACTS:
-                fact = long_term.Fact.from_bytes(document.body)
+            case planes_facts.FACTS:
+                fact = planes_facts.Fact.from_bytes(document.body)
                 if validity.is_replaceable(fact, at=now):
                     facts.setdefault(fact.home, []).append(draft_of(fact, citations=fact.citations))
                 else:
-                    left_out[long_term.FACTS] += 1
+                    left_out[planes_facts.FACTS] += 1
             case _:
-                skill = procedural.Skill.from_bytes(document.body)
+                skill = Skill.from_bytes(document.body)
                 if skill.is_recallable:
                     skills.setdefault(skill.source, []).append(_skill(skill))
                 else:
-                    left_out[procedural.SKILLS] += 1
+                    left_out[SKILLS] += 1
     if pending and key is not None:
         yield _turns(pending, _target(scope, key))
     for belief in _beliefs(scope, facts, skills):
@@ -273,17 +346,17 @@ async def _writes(
 def _beliefs(
     scope: Scope,
     facts: dict[ConversationKey | None, list[FactDraft]],
-    skills: dict[procedural.SkillSource, list[RuntimeSkillWrite]],
+    skills: dict[SkillSource, list[RuntimeSkillWrite]],
 ) -> Iterator[_Told]:
     for home, drafts in facts.items():
         target = _target(scope, home) if home is not None else scope
         for start in range(0, len(drafts), TURNS_PER_WRITE):
             part = tuple(drafts[start : start + TURNS_PER_WRITE])
-            yield _Told(long_term.FACTS, LongTermExtraction(facts=part), target)
+            yield _Told(planes_facts.FACTS, LongTermExtraction(facts=part), target)
     for source, written in skills.items():
         for start in range(0, len(written), TURNS_PER_WRITE):
             chosen = tuple(written[start : start + TURNS_PER_WRITE])
-            yield _Told(procedural.SKILLS, Procedural(writes=chosen, source=source), scope)
+            yield _Told(SKILLS, Procedural(writes=chosen, source=source), scope)
 
 
 def _turns(pending: Sequence[tuple[TurnDraft, TurnSource]], target: Scope) -> _Told:
@@ -320,7 +393,7 @@ def _draft(document: Document, turn: transcript.Turn) -> TurnDraft | None:
     )
 
 
-def _skill(skill: procedural.Skill) -> RuntimeSkillWrite:
+def _skill(skill: Skill) -> RuntimeSkillWrite:
     return RuntimeSkillWrite(
         name=skill.name,
         topic=skill.topic,

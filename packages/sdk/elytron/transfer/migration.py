@@ -3,21 +3,20 @@
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
-from elytron.journal.fingerprints import EventFingerprint, StateFingerprint, documents
+from elytron.journal.verification import EventFingerprint, StateFingerprint, documents
 from elytron.state.space_records import FILLING, REF
-from elytron.transfer import space_fill
-from elytron.transfer.space_fill import batch_count, fill, share, take_over
+from elytron.transfer import restore
+from elytron.transfer.restore import batch_count, fill, share, take_over
 from elytron_core.clock import Clock
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, NotFound, SpaceIncomplete, SpaceInUse
 from elytron_core.ids import Ids, RandomIds, SpaceId
 from elytron_core.model import Value
-from elytron_core.planes.admin import gateway
+from elytron_core.planes import gateway
 from elytron_core.planes.space import COLLECTIONS
-from elytron_core.ports import store_pages
-from elytron_core.ports.keys import KeyProvider
-from elytron_core.ports.store import Batch, Entry, Put, Store
+from elytron_core.ports import store as ports_store
+from elytron_core.ports.store import Batch, Entry, KeyProvider, Put, Store
 from elytron_store import WhenMissing, open_as_made, parse_url
-from elytron_store.staging import is_free, staged
+from elytron_store.backup import is_free, staged
 
 T = TypeVar("T")
 
@@ -81,10 +80,10 @@ async def copy_store(source: Store, target: Store, /, *, ids: Ids) -> tuple[Copi
     finds whole. Raises InvalidInput if the target has anything else, SpaceInUse if a caller wrote meanwhile,
     SpaceIncomplete if a space of the source is itself there in part only.
     """
-    spaces = [space async for space in store_pages.spaces(source)]
+    spaces = [space async for space in ports_store.spaces(source)]
     found = await _whole(source, target, spaces)
     copied = [found.get(space) or await _copy(source, target, space, own=ids.new()) for space in spaces]
-    for space in {space async for space in store_pages.spaces(target)}.difference(spaces):
+    for space in {space async for space in ports_store.spaces(target)}.difference(spaces):
         raise SpaceInUse(space=space, problem=f"came to the target from elsewhere meanwhile: {_ALONE}")
     return tuple(copied)
 
@@ -93,7 +92,7 @@ async def _whole(source: Store, target: Store, spaces: list[SpaceId]) -> dict[Sp
     """Return the spaces that an earlier copy brought whole. Raises InvalidInput where the target holds others."""
     found: dict[SpaceId, CopiedSpace] = {}
     expected = set(spaces)
-    async for space in store_pages.spaces(target):
+    async for space in ports_store.spaces(target):
         (mark,) = await target.get(space, (FILLING,))
         if space in expected and mark is not None:
             continue  # begun, and not seen through
@@ -113,7 +112,7 @@ async def _copy(source: Store, target: Store, space: SpaceId, *, own: str) -> Co
     count = batch_count(documents=sent.documents, entries=sent.entries, blobs=sent.blobs)
     if sent.entries < count:
         what = "documents for each entry of a journal"
-        raise LimitExceeded(what=what, limit=space_fill.BATCH, found=sent.documents)
+        raise LimitExceeded(what=what, limit=restore.BATCH, found=sent.documents)
 
     async def files() -> None:
         async for key, chunks in _files(source, space):
@@ -139,10 +138,10 @@ async def _batches(source: Store, space: SpaceId, sent: CopiedSpace, count: int)
     """
     collections = await _collections(source, space)
     ordered = (item async for item in documents(source, space, collections=collections) if item.ref != REF)
-    told = store_pages.entries(source, space)
+    told = ports_store.entries(source, space)
     for number in range(count):
         lines = await _some(told, share(sent.entries, number, count))
-        kept = await _some(ordered, space_fill.BATCH)
+        kept = await _some(ordered, restore.BATCH)
         if number == count - 1:
             kept += [record for record in await source.get(space, (REF,)) if record is not None]
         if not lines or (number == count - 1 and await _has_grown(source, space, sent)):
@@ -174,7 +173,7 @@ async def _some(items: AsyncIterator[T], most: int) -> list[T]:
 async def _collections(store: Store, space: SpaceId) -> tuple[str, ...]:
     # Beside what every space may hold, what its journal names: the server's own space keeps keys and users.
     return tuple(
-        dict.fromkeys(COLLECTIONS) | {entry.ref.collection: None async for entry in store_pages.entries(store, space)}
+        dict.fromkeys(COLLECTIONS) | {entry.ref.collection: None async for entry in ports_store.entries(store, space)}
     )
 
 
@@ -199,7 +198,7 @@ async def _told(store: Store, space: SpaceId) -> CopiedSpace:
     """Return what the space is in `store`, every byte of it read."""
     events, state = EventFingerprint(), StateFingerprint()
     collections: dict[str, None] = dict.fromkeys(COLLECTIONS)
-    async for entry in store_pages.entries(store, space):
+    async for entry in ports_store.entries(store, space):
         events.add(entry)
         collections[entry.ref.collection] = None
     async for document in documents(store, space, collections=collections):

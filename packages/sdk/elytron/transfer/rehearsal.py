@@ -7,8 +7,8 @@ from typing import NamedTuple
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import LimitExceeded
-from elytron_core.gc_pause import Uncollected, settle
 from elytron_core.ids import SpaceId
+from elytron_core.lazy import Uncollected, settle
 from elytron_core.ports.store import Batch, Committed, Delete, Document, Entry, Put, Ref, Require, Store
 from elytron_store.wrappers.wrapper import PassingStore
 

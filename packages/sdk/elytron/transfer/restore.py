@@ -1,21 +1,170 @@
 """Full restore of an archive: all of it, into an empty space."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
+from typing import NamedTuple, TypeVar
 
 from elytron.context import OperationContext
-from elytron.state.space_records import REF
-from elytron.transfer import space_fill
-from elytron.transfer.archive import JOURNAL, ArchiveReader
-from elytron.transfer.space_fill import fill, share, take_over
-from elytron.transfer.survey import batches_of, in_thread, surveyed
-from elytron_core.contracts.admin.archive import ImportMode, MemoryImportReport
-from elytron_core.errors import Conflict, InvalidInput, SpaceInUse
+from elytron.documents.planes import BROUGHT
+from elytron.journal.verification import StateFingerprint
+from elytron.state.space_records import FILLING, REF
+from elytron.transfer.archive import DOCUMENTS, JOURNAL, ArchiveReader
+from elytron_core.clock import Instant
+from elytron_core.contracts.archive import ImportMode, MemoryImportReport
+from elytron_core.errors import Conflict, InvalidInput, SpaceInUse, UnreadableFile
 from elytron_core.ids import SpaceId
-from elytron_core.planes.knowledge.records import RUNTIME_RECORDS
-from elytron_core.ports.store import Action, Batch, Document, Entry, JournalEntry, Put, Ref
+from elytron_core.planes import facts, skills, transcript
+from elytron_core.planes.gateway import WITH_BLOBS
+from elytron_core.planes.records import RUNTIME_RECORDS
+from elytron_core.planes.space import COLLECTIONS, SPACE, SpaceRecord
+from elytron_core.ports.store import (
+    Action,
+    Batch,
+    Delete,
+    Document,
+    Entry,
+    Erasure,
+    JournalEntry,
+    Put,
+    Ref,
+    Require,
+    Store,
+)
 from elytron_core.scope import Scope
+
+BATCH = 1_000
+"""Largest number of documents or entries of one batch."""
+
+
+async def take_over(store: Store, space: SpaceId, /, *, at: Instant) -> None:
+    """Remove what a filling left that was killed, or still runs: that one cannot go on. Raises Conflict."""
+    if not await store.journal(space, after=0, limit=1):
+        return
+    (mark,) = await store.get(space, (FILLING,))
+    # From here on neither a first write nor the other filling gets through, so the erasure removes no memories.
+    taken = Batch(
+        space=space,
+        at=at,
+        entries=(Entry(Action.LIFECYCLE, FILLING),),
+        puts=(Put(FILLING, b"{}", mark.revision if mark is not None else 0),),
+        requires=(Require(REF, 0),),
+    )
+    await store.commit(taken)
+    await store.erase(Erasure(space=space, at=at, whole_space=True))
+
+
+def batch_count(*, documents: int, entries: int, blobs: int) -> int:
+    """Return the number of batches that a filling of so much takes; each must have an entry."""
+    # Blobs are written behind the first batch and before the last.
+    fewest = 2 if blobs and entries > 1 else 1
+    return max(-(-max(documents, entries) // BATCH), fewest)
+
+
+def share(total: int, number: int, count: int, /) -> int:
+    """Return how many of `total` entries are in batch `number` of `count`."""
+    return total * (number + 1) // count - total * number // count
+
+
+async def fill(
+    store: Store, batches: AsyncIterator[Batch], /, *, count: int, own: str, files: Callable[[], Awaitable[object]]
+) -> int:
+    """Commit the `count` batches of a space, and `files` behind the first; return the last sequence.
+
+    The space's record is in the last batch. `own` is a unique id. Raises Conflict if the space
+    was not empty, or was not left alone.
+    """
+    # The second mark is this filling's alone: if another one has begun again, the first is stored again, but not this.
+    marks = (FILLING, Ref(SPACE, own)) if count > 1 else ()
+    sequence = 0
+    number = 0
+    async for batch in batches:
+        sequence = (await store.commit(_held(batch, marks, number, count))).last
+        if number == 0:
+            await files()
+        number += 1
+    return sequence
+
+
+def _held(batch: Batch, marks: Sequence[Ref], number: int, count: int) -> Batch:
+    """Return a batch of a filling so that it is refused where the space is not, or no more, its own."""
+    if count == 1:
+        return replace(batch, requires=(Require(FILLING, 0),))
+    if number == 0:
+        return replace(batch, puts=(*batch.puts, *(Put(mark, b"{}", 0) for mark in marks)), requires=(Require(REF, 0),))
+    if number < count - 1:
+        return replace(batch, requires=tuple(Require(mark, 1) for mark in marks))
+    return replace(batch, deletes=tuple(Delete(mark, 1) for mark in marks))
+
+
+T = TypeVar("T")
+_BROUGHT = frozenset({transcript.TURNS, facts.FACTS, skills.SKILLS, facts.TOMBSTONES, *BROUGHT})
+
+
+class Survey(NamedTuple):
+    """The contents of an archive, in short."""
+
+    counts: dict[str, int]
+    """Number of documents of each collection."""
+    record: Document | None
+    """The space's record; None in an archive without private material."""
+    brought: frozenset[Ref]
+    """The documents that mode `bootstrap` may bring."""
+    own: tuple[Ref, ...]
+    """The runtime's own records."""
+    fingerprint_without_own: str
+    """The state's fingerprint without these."""
+
+
+def surveyed(reader: ArchiveReader, /) -> Survey:
+    """Return the survey of an archive. Raises UnreadableFile if it is damaged."""
+    counts: Counter[str] = Counter()
+    state, others = StateFingerprint(), StateFingerprint()
+    own: list[Ref] = []
+    record: Document | None = None
+    brought: set[Ref] = set()
+    unowned = {blob.key for blob in reader.manifest.blobs}
+    for document in reader.documents():
+        collection = document.ref.collection
+        if collection not in COLLECTIONS:
+            raise UnreadableFile(name="archive", problem="holds a collection that this version does not know")
+        if collection in WITH_BLOBS:
+            unowned.discard(document.ref.key)
+        if collection in _BROUGHT:
+            brought.add(document.ref)
+        counts[collection] += 1
+        state.add(document)
+        if collection == RUNTIME_RECORDS:
+            own.append(document.ref)
+        else:
+            others.add(document)
+        if document.ref == REF:
+            record = document
+    if unowned:
+        raise UnreadableFile(name="archive", problem="holds a file that none of its documents has")
+    is_whole = reader.manifest.include_private
+    if (record is not None) is not is_whole or state.hexdigest() != reader.manifest.state_fingerprint:
+        raise UnreadableFile(name="archive", problem="is damaged: its documents do not give its fingerprint")
+    if record is not None:
+        SpaceRecord.from_bytes(record.body)
+        if sum(1 for _ in reader.entries()) < batches_of(reader):
+            raise UnreadableFile(name="archive", problem="has fewer journal entries than its documents need")
+    return Survey(dict(sorted(counts.items())), record, frozenset(brought), tuple(own), others.hexdigest())
+
+
+def batches_of(reader: ArchiveReader, /, *, more_entries: int = 0) -> int:
+    """Return the number of batches of a full restore that adds `more_entries` to the journal."""
+    entries = reader.count(JOURNAL) + more_entries
+    return batch_count(documents=reader.count(DOCUMENTS), entries=entries, blobs=len(reader.manifest.blobs))
+
+
+async def in_thread(items: Iterator[T], /) -> AsyncIterator[T]:
+    """Yield `items`, each made in another thread, so that the event loop is free meanwhile."""
+    while (item := await asyncio.to_thread(next, items, None)) is not None:
+        yield item
+
 
 _HOLDS = (
     "holds memories, and a full restore fills an empty one only: name another space, erase this one, "
@@ -98,7 +247,7 @@ def _batches(
     total = reader.count(JOURNAL) + len(left_out)
     for number in range(count):
         lines = list(islice(entries, share(total, number, count)))
-        puts = [Put(document.ref, document.body, 0) for document in islice(documents, space_fill.BATCH)]
+        puts = [Put(document.ref, document.body, 0) for document in islice(documents, BATCH)]
         if number == count - 1:
             puts.append(Put(REF, record.body, 0))
         yield Batch(space=space, at=lines[-1].at, entries=tuple(_entry(line) for line in lines), puts=tuple(puts))

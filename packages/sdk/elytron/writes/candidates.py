@@ -5,28 +5,21 @@ from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
-from elytron.documents.plane_documents import id_of
+from elytron.documents.planes import id_of
 from elytron.memories.provenance_links import Resting, link, link_written
-from elytron.transcript.evidence import NOT_THERE, cited_messages
+from elytron.transcript import NOT_THERE, cited_messages
 from elytron.writes.commit import Planned
-from elytron.writes.conversation_planes import plan_garden
-from elytron.writes.knowledge.facts import plan_facts
-from elytron.writes.knowledge.skills import plan_skills
+from elytron.writes.continuity import plan_garden
+from elytron.writes.facts import plan_facts
+from elytron.writes.skills import plan_skills
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.conversation.candidates import CandidatesWrite
-from elytron_core.contracts.conversation.write import (
-    FactDraft,
-    LongTermExtraction,
-    Outcome,
-    Procedural,
-    RuntimeSkillWrite,
-    WriteDecision,
-)
-from elytron_core.contracts.knowledge.recall import Plane
-from elytron_core.contracts.planes import GardenDraft, GardenWrite
-from elytron_core.planes.conversation import candidates
-from elytron_core.planes.conversation.candidates import (
+from elytron_core.contracts.continuity import GardenDraft, GardenWrite
+from elytron_core.contracts.facts import CandidatesWrite, FactDraft
+from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.transcript import LongTermExtraction, Outcome, Procedural, RuntimeSkillWrite, WriteDecision
+from elytron_core.planes import candidates
+from elytron_core.planes.candidates import (
     Candidate,
     CandidateDraft,
     CandidateId,
@@ -38,11 +31,13 @@ from elytron_core.planes.conversation.candidates import (
     SoulProposal,
     Verdict,
 )
-from elytron_core.planes.derived_refs import DerivedMemoryPlane
-from elytron_core.planes.knowledge import long_term, procedural
+from elytron_core.planes.facts import FACTS, Fact, FactOperation, Reach, topic_key
+from elytron_core.planes.skills import SkillSource
 from elytron_core.planes.space import SpaceRecord
+from elytron_core.planes.transcript import DerivedMemoryPlane
 from elytron_core.policy.admission import candidates as admission_candidates
-from elytron_core.policy.admission import near_duplicates, rules
+from elytron_core.policy.admission import rules
+from elytron_core.policy.admission.facts import likest
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
 
@@ -136,7 +131,7 @@ async def _admitted(
         write = LongTermExtraction(facts=tuple(facts.values()))
         parts.append((facts, await plan_facts(ctx, scope, write, record)))
     if skills:
-        write = Procedural(writes=tuple(skills.values()), source=procedural.SkillSource.EXTRACTION)
+        write = Procedural(writes=tuple(skills.values()), source=SkillSource.EXTRACTION)
         parts.append((skills, await plan_skills(ctx, scope, write, record)))
     if gardens:
         write = GardenWrite(documents=tuple(gardens.values()))
@@ -238,23 +233,23 @@ def _unfounded(draft: CandidateDraft) -> WriteDecision:
     return _decision(draft, Outcome.REJECTED, candidates.Judgement(verdict=Verdict.REJECT, reason=NOT_THERE))
 
 
-def _said_already(draft: CandidateDraft, known: Sequence[long_term.Fact]) -> WriteDecision | None:
+def _said_already(draft: CandidateDraft, known: Sequence[Fact]) -> WriteDecision | None:
     """Return the decision on a fact that is there already, and that this candidate adds no evidence to."""
     proposal = draft.proposal
-    if not isinstance(proposal, FactProposal) or proposal.operation is long_term.FactOperation.DELETE:
+    if not isinstance(proposal, FactProposal) or proposal.operation is FactOperation.DELETE:
         return None
-    is_of_chat = proposal.reach is long_term.Reach.CHAT
-    slot = (proposal.fact_kind, long_term.topic_key(proposal.topic), is_of_chat)
-    slots = {(fact.kind, long_term.topic_key(fact.topic), fact.home is not None): fact for fact in reversed(known)}
+    is_of_chat = proposal.reach is Reach.CHAT
+    slot = (proposal.fact_kind, topic_key(proposal.topic), is_of_chat)
+    slots = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact for fact in reversed(known)}
     current = slots.get(slot)
     if current is None:
-        like = near_duplicates.likest(proposal.content, proposal.fact_kind, known)
+        like = likest(proposal.content, proposal.fact_kind, known)
         return _duplicate(like, NEARLY_SAID) if like is not None else None
     is_same = rules.says_the_same(proposal.content, current.content)
     return _duplicate(current, SAID_ALREADY) if is_same and set(draft.citations) <= set(current.citations) else None
 
 
-def _duplicate(fact: long_term.Fact, reason: str) -> WriteDecision:
+def _duplicate(fact: Fact, reason: str) -> WriteDecision:
     return WriteDecision(plane=Plane.LONG_TERM, id=fact.id, outcome=Outcome.DUPLICATE, reason=reason)
 
 
@@ -290,10 +285,10 @@ def _skill(scope: Scope, draft: CandidateDraft, proposal: SkillProposal) -> Runt
     )
 
 
-async def _current_facts(ctx: OperationContext, scope: Scope, drafts: Sequence[CandidateDraft]) -> list[long_term.Fact]:
+async def _current_facts(ctx: OperationContext, scope: Scope, drafts: Sequence[CandidateDraft]) -> list[Fact]:
     """Return the newest facts that count in the conversation, if there is a fact to compare them with."""
     if not any(isinstance(draft.proposal, FactProposal) for draft in drafts):
         return []
-    documents = await ctx.store.scan(scope.space, long_term.FACTS, limit=limits.SCAN_MAX, descending=True)
-    facts = [long_term.Fact.from_bytes(document.body) for document in documents]
+    documents = await ctx.store.scan(scope.space, FACTS, limit=limits.SCAN_MAX, descending=True)
+    facts = [Fact.from_bytes(document.body) for document in documents]
     return [fact for fact in facts if fact.is_current and fact.counts_in(scope.conversation_key)]

@@ -2,18 +2,15 @@
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import Changes
-from elytron.documents.plane_documents import id_of
+from elytron.documents.planes import id_of
 from elytron.writes.commit import Planned
-from elytron_core.contracts.conversation.write import (
-    Outcome,
-    Verdict,
-    WriteDecision,
-)
-from elytron_core.contracts.knowledge.recall import Plane
+from elytron_core.contracts.recall import Plane
 from elytron_core.contracts.tools import AgentToolUsageFeedback, AgentToolUsageFeedbackWrite, ExperienceDecision
+from elytron_core.contracts.transcript import Outcome, WriteDecision
+from elytron_core.planes.candidates import Verdict
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import EXPERIENCES, REGISTRIES, KeptRegistry, ToolExperience
-from elytron_core.policy.tools.experience import judge_feedback
+from elytron_core.policy.tools import judge_feedback
 from elytron_core.ports.store import Action, Ref
 from elytron_core.scope import Scope
 

@@ -33,7 +33,7 @@ from elytron_store.conformance.examples import (
     sequences,
     spaces,
 )
-from elytron_store.document_checks import ERASURE_REF
+from elytron_store.engine import ERASURE_REF
 
 
 async def erased(store: Store, *numbers: int) -> Erased:

@@ -34,7 +34,7 @@ from elytron_store.conformance.examples import (
     spaces,
     write_blob,
 )
-from elytron_store.document_checks import ERASURE_REF
+from elytron_store.engine import ERASURE_REF
 
 LATER = Instant(AT + 1)
 ONCE = Idempotency(key="k", digest="d", answer=b"answer")

@@ -7,8 +7,8 @@ import pytest
 
 from elytron_core import limits
 from elytron_core.errors import IdempotencyConflict, NotFound
-from elytron_core.planes.knowledge.profiles import ErasurePromise
 from elytron_core.ports.store import Committed, Document, Erasure, Idempotency, Put, Run, Store
+from elytron_core.profiles import ErasurePromise
 from elytron_store.conformance.blobs import BlobClaims
 from elytron_store.conformance.commits import CommitClaims
 from elytron_store.conformance.compaction import CompactionClaims

@@ -17,14 +17,11 @@ from threading import Lock
 from zlib import crc32
 
 from elytron_core import limits
-from elytron_core.canonical import checksum
 from elytron_core.errors import NotFound, StoreClosed, StoreCorrupt
-from elytron_store.file.disk import places
-from elytron_store.file.disk.failures import while_reading, while_writing
-from elytron_store.file.disk.locks import locked, try_lock
-from elytron_store.file.disk.places import Places
-from elytron_store.file.disk.sync import move, sync, write_all
-from elytron_store.path_probe import is_folder
+from elytron_core.strict_json import checksum
+from elytron_store.file import disk
+from elytron_store.file.disk import Places, locked, move, sync, try_lock, while_reading, while_writing, write_all
+from elytron_store.manifest import is_folder
 
 _MAGIC = b"elyblob\x01"
 _HEAD = struct.Struct(">I8s")
@@ -83,8 +80,8 @@ class BlobWriter:
             raise StoreClosed  # its owner went away while this call waited for a thread
         if self._file is None:
             with locked(_gate(self._where), wait_s=self._busy_wait_s):
-                places.make_folder(self._where.incoming)
-                self._file = places.create(self._path)
+                disk.make_folder(self._where.incoming)
+                self._file = disk.create(self._path)
                 free = try_lock(self._file)
             assert free, "no other writer knows this name"
             write_all(self._file, _MAGIC)

@@ -3,17 +3,28 @@
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
+from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import PermissionRefused, StoreForeign, StoreUnavailable
+from elytron_store import limits as store_limits
 from elytron_store import manifest
-from elytron_store.file import blobs
-from elytron_store.file.disk import places
-from elytron_store.file.disk.failures import ENGINE, FULL
-from elytron_store.file.disk.locks import locked
-from elytron_store.file.disk.places import Places
-from elytron_store.manifest import DEFAULT_PROFILE, Manifest
-from elytron_store.path_probe import is_folder, is_there
+from elytron_store.file import blobs, disk
+from elytron_store.file.disk import (
+    ENGINE,
+    FULL,
+    Places,
+    create,
+    locked,
+    make_folder,
+    sync,
+    sync_folder,
+    while_reading,
+    write_all,
+    write_file,
+)
+from elytron_store.manifest import DEFAULT_PROFILE, Manifest, is_folder, is_there
 
 _MAY_COME_FIRST = {"locks", "manifest.json.new"}
 """Left-overs of an opening that died before there is a manifest."""
@@ -30,8 +41,8 @@ def prepare(where: Places, /, *, at: Instant, profile: str | None, sealed: bool,
             with locked(where.locks / "store", wait_s=busy_wait_s):
                 # Looked at once more: another process may have made the store in the meantime.
                 if _matching(where, profile=profile, sealed=sealed) is None:
-                    places.write_file(where.manifest, _new(at=at, profile=profile, sealed=sealed).to_bytes())
-        places.make_folder(where.spaces)
+                    disk.write_file(where.manifest, _new(at=at, profile=profile, sealed=sealed).to_bytes())
+        disk.make_folder(where.spaces)
 
 
 def note(where: Places, /, *, at: Instant, busy_wait_s: float) -> None:
@@ -87,7 +98,7 @@ def _new(*, at: Instant, profile: str | None, sealed: bool) -> Manifest:
 def _note(where: Places, kept: Manifest) -> None:
     """Write the manifest; one that is there stays as it is where the device has no room for another. Raises OSError."""
     try:
-        places.write_file(where.manifest, kept.to_bytes())
+        disk.write_file(where.manifest, kept.to_bytes())
     except OSError as error:
         if error.errno not in FULL or not is_there(where.manifest):
             raise
@@ -98,3 +109,47 @@ def _kept(where: Places) -> bytes | None:
         return where.manifest.read_bytes()
     except FileNotFoundError:
         return None
+
+
+def copy(source: Path, target: Path, /) -> Manifest:
+    """Leave a copy of the store in the folder `source` in the new folder `target`, durable; return its manifest.
+
+    Each space is as it was at one moment, not all at the same one: no commit spans two. What was moved aside stays
+    behind. Blocks: call it in a worker thread. Raises StoreForeign, StoreBusy, StoreFull, StoreUnavailable.
+    """
+    there, here = Places(source), Places(target)
+    with while_reading("the store"):
+        if not is_there(there.manifest):
+            raise StoreForeign("this folder holds no store yet: there is nothing to copy")
+        found = manifest.read(there.manifest.read_bytes())
+        target.mkdir(mode=0o700)
+        make_folder(here.spaces)
+        names = sorted(path.name for path in there.spaces.iterdir()) if is_folder(there.spaces) else []
+    for name in names:
+        with locked(there.lock_of(name), wait_s=store_limits.BUSY_WAIT_S), while_reading("the store"):
+            _copy_space(there, here, name)
+    with while_reading("the store"):
+        write_file(here.manifest, found.to_bytes())  # last: without it the folder is no store
+    return found
+
+
+def _copy_space(there: Places, here: Places, name: str) -> None:
+    log = there.log_of(name)
+    if not is_there(log):
+        return  # erased meanwhile
+    make_folder(here.spaces / name)
+    _copy_file(log, here.log_of(name))
+    blobs = there.blobs_of(name)
+    if is_folder(blobs):
+        make_folder(here.blobs_of(name))
+        for blob in sorted(blobs.glob("*.blob")):
+            _copy_file(blob, here.blobs_of(name) / blob.name)
+        sync_folder(here.blobs_of(name))
+    sync_folder(here.spaces / name)
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    with source.open("rb") as reading, create(target) as writing:
+        while chunk := reading.read(limits.BLOB_CHUNK_BYTES):
+            write_all(writing, chunk)
+        sync(writing)

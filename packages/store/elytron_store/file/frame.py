@@ -18,11 +18,11 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from elytron_core import limits
-from elytron_core.canonical import checksum
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Ref
-from elytron_store.document_checks import document_checksum
+from elytron_core.strict_json import checksum
+from elytron_store.engine import document_checksum
 
 MAGIC = b"\xe1lyF"
 CHECKSUM_BYTES = 8

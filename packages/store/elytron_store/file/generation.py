@@ -12,15 +12,12 @@ from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Action, Batch, Committed, Entry, Erasure, JournalEntry, Ref, Run
-from elytron_store import document_checks
-from elytron_store.file import frame
-from elytron_store.file.contents import Contents, Span, entries_of, read_answer, read_sealed
-from elytron_store.file.disk import places
-from elytron_store.file.disk.sync import move, sync, write_all
+from elytron_store import engine
+from elytron_store.file import disk, frame
+from elytron_store.file.disk import move, sync, write_all
 from elytron_store.file.frame import Block, KeptAnswer, KeptDocument, KeptEntry, Record
-from elytron_store.file.log import Hole, Log
+from elytron_store.file.log import Contents, Hole, Log, Span, entries_of, read_answer, read_sealed
 from elytron_store.group_commit import Outcome
-from elytron_store.journal import stand_ins
 from elytron_store.ledger import Stage
 
 _FRAME_BODIES_BYTES = 1024 * 1024
@@ -118,7 +115,7 @@ def write_new(path: Path, space: SpaceId, frames: Iterable[Frame], /, *, instead
     beside = path.with_name(f"{path.name}.new")
     salt = os.urandom(frame.SALT_BYTES)
     try:
-        with places.create(beside) as file:
+        with disk.create(beside) as file:
             end = frame.HEADER_BYTES
             write_all(file, frame.encode_header(salt, space, acknowledged=end))
             for each in frames:
@@ -237,7 +234,7 @@ class Compacted:
         self._runs = runs
 
     def __call__(self, entries: Iterable[JournalEntry], /) -> Iterator[JournalEntry]:
-        for entry in stand_ins.compacted(entries, self._runs):
+        for entry in engine.compacted(entries, self._runs):
             self.count += 1
             yield entry
 
@@ -254,7 +251,7 @@ def left_by(erasure: Erasure, scrub: Scrub, log: Log | None, contents: Contents,
     """Return what `erasure` of documents leaves of a log; `scrub` counts entries while the frames are taken."""
     refs, ledger = frozenset(erasure.refs), contents.ledger
     kept = iter(()) if log is None else snapshot(log, contents, without=refs, rewrite=scrub)
-    told = JournalEntry(ledger.last + 1, erasure.at, Action.ERASE, document_checks.ERASURE_REF, "")
+    told = JournalEntry(ledger.last + 1, erasure.at, Action.ERASE, engine.ERASURE_REF, "")
     ending = entries_frame(told.sequence, (told,))
     return Left(chain(kept, (ending,)), sum(ledger.find(ref) is not None for ref in refs), told.sequence)
 

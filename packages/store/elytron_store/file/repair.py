@@ -1,24 +1,81 @@
 """Finding what is damaged in a space of a file store, and moving it aside."""
 
 import os
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 from elytron_core import limits
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import CheckReport, Damage, Problem, Ref
-from elytron_store.file import blobs, frame, generation
-from elytron_store.file.contents import Contents, Span, entries_of, read_sealed
-from elytron_store.file.disk import quarantine
-from elytron_store.file.disk.failures import while_writing
-from elytron_store.file.disk.locks import locked
-from elytron_store.file.disk.places import Places
-from elytron_store.file.disk.sync import move
+from elytron_store.file import blobs, disk, frame, generation
+from elytron_store.file.disk import Places, locked, move, sync_folder, while_writing
 from elytron_store.file.generation import Frame
-from elytron_store.file.log import Hole, Log
+from elytron_store.file.log import Contents, Hole, Log, Span, entries_of, read_sealed
 from elytron_store.ledger import Answered
+from elytron_store.manifest import is_folder
+
+_STRETCH = "log."
+
+
+def keep(where: Places, name: str, label: str, data: bytes, /) -> None:
+    """Leave `data` aside under `label`. Raises OSError."""
+    disk.write_file(folder_of(where, name) / label, data)
+
+
+def keep_file(where: Places, name: str, label: str, path: Path, /) -> None:
+    """Move the file at `path` aside under `label`. Raises OSError."""
+    move(path, folder_of(where, name) / label)
+
+
+def document_label(ref: Ref, revision: int, /) -> str:
+    return f"document.{ref.collection}.{ref.key}.{revision}"
+
+
+def stretch_label(offset: int, salt: bytes, /) -> str:
+    return f"{_STRETCH}{offset}.{salt.hex()}"
+
+
+def blob_label(key: str, /) -> str:
+    return f"blob.{key}"
+
+
+def forget(where: Places, name: str, /, *, refs: Collection[Ref], blobs: Collection[str]) -> None:
+    """Remove what an erasure names, and every stretch that could hold some of it. Raises OSError."""
+    folder = where.quarantine / name
+    if not is_folder(folder):
+        return
+    for path in folder.iterdir():
+        if is_named(path.name, refs=refs, blobs=blobs):
+            path.unlink(missing_ok=True)
+    sync_folder(folder)
+
+
+def is_named(label: str, /, *, refs: Collection[Ref], blobs: Collection[str]) -> bool:
+    """Return whether an erasure of `refs` and `blobs` concerns the piece under `label`; each stretch may have some."""
+    # A document's label ends in its revision; keys may hold dots, so the rest must be that number alone.
+    stem = label.rpartition(".")[0]
+    is_document = any(stem == f"document.{ref.collection}.{ref.key}" for ref in refs)
+    return is_document or label.startswith(_STRETCH) or any(label == blob_label(key) for key in blobs)
+
+
+def clear(where: Places, name: str, /) -> None:
+    """Remove everything of a space. Raises OSError."""
+    folder = where.quarantine / name
+    if is_folder(folder):
+        shutil.rmtree(folder)
+        sync_folder(where.quarantine)
+
+
+def folder_of(where: Places, name: str, /) -> Path:
+    """Return the folder for the damaged pieces of a space, which is there afterwards. Raises OSError."""
+    disk.make_folder(where.quarantine)
+    folder = where.quarantine / name
+    disk.make_folder(folder)
+    return folder
 
 
 class Trouble(NamedTuple):
@@ -101,7 +158,7 @@ def repair(where: Places, name: str, /, *, busy_wait_s: float) -> Findings | Non
             return findings
         if findings.space is None:
             # Behind a lost header no frame can be recognised, so all of the space is moved aside.
-            aside = quarantine.folder_of(where, name) / f"space.{os.urandom(8).hex()}"
+            aside = folder_of(where, name) / f"space.{os.urandom(8).hex()}"
             move(where.log_of(name).parent, aside)
             return findings
         _mend_blobs(where, name)
@@ -148,13 +205,13 @@ def _mend_blobs(where: Places, name: str) -> None:
         with file:
             whole = blobs.is_whole(file, name, key)
         if not whole:
-            quarantine.keep_file(where, name, quarantine.blob_label(key), where.blob_of(name, key))
+            keep_file(where, name, blob_label(key), where.blob_of(name, key))
 
 
 def _mend_log(where: Places, name: str, log: Log) -> None:
     pieces, kept = mended(log)
     for label, piece in pieces:
-        quarantine.keep(where, name, label, piece)
+        keep(where, name, label, piece)
     generation.write_new(where.log_of(name), log.header.space, kept, instead_of=log)
 
 
@@ -163,15 +220,15 @@ def mended(log: Log, /) -> tuple[Sequence[tuple[str, bytes]], Iterator[Frame]]:
     contents = Contents(log.header.salt)
     contents.catch_up(log)
     pieces = [
-        (quarantine.stretch_label(hole.start, log.header.salt), log.read(hole.start, hole.end - hole.start))
+        (stretch_label(hole.start, log.header.salt), log.read(hole.start, hole.end - hole.start))
         for hole in contents.holes
     ]
     for ref, revision, sealed in list(_broken_documents(log, contents)):
-        pieces.append((quarantine.document_label(ref, revision), sealed))
+        pieces.append((document_label(ref, revision), sealed))
         contents.ledger.remove(ref)
     for answered in list(_broken_answers(log, contents)):
         # Without its answer the record is of no use; a repeat meets the revisions of its own documents instead.
-        label = quarantine.stretch_label(answered.answer.at, log.header.salt)
+        label = stretch_label(answered.answer.at, log.header.salt)
         pieces.append((label, read_sealed(log, answered.answer)))
         contents.ledger.drop(answered.key)
     return pieces, generation.snapshot(log, contents, without=frozenset(), rewrite=iter)

@@ -9,20 +9,15 @@ from threading import Lock
 from elytron_core.errors import StoreBusy, StoreCorrupt, StoreFailed
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Document, Erased, Erasure, JournalEntry, Ref, Run
+from elytron_store import engine
 from elytron_store.engine import Page
-from elytron_store.file import blobs, generation
+from elytron_store.file import blobs, disk, generation, repair
 from elytron_store.file.blobs import BlobWriter
-from elytron_store.file.contents import Contents, View, read_document
-from elytron_store.file.disk import places, quarantine
-from elytron_store.file.disk.failures import ENGINE, while_writing
-from elytron_store.file.disk.locks import locked
-from elytron_store.file.disk.places import Places
-from elytron_store.file.disk.sync import move, sync_folder
+from elytron_store.file.disk import ENGINE, Places, locked, move, sync_folder, while_writing
 from elytron_store.file.generation import Frame
-from elytron_store.file.log import Log
+from elytron_store.file.log import Contents, Log, View, read_document
 from elytron_store.group_commit import Outcome
-from elytron_store.journal import stand_ins
-from elytron_store.path_probe import is_folder, is_there
+from elytron_store.manifest import is_folder, is_there
 
 
 class FileSpace:
@@ -34,7 +29,7 @@ class FileSpace:
 
     def __init__(self, where: Places, space: SpaceId, /, *, busy_wait_s: float) -> None:
         self.space = space
-        self.name = places.folder_name(space)
+        self.name = disk.folder_name(space)
         self.wants_compaction = False
         self.has_failed = False
         self._where = where
@@ -87,7 +82,7 @@ class FileSpace:
         with self._writing("publishing a blob"):
             if not is_there(self._path):
                 self._write_new((), instead_of=None)  # a space is known by its log
-            places.make_folder(self._where.blobs_of(self.name))
+            disk.make_folder(self._where.blobs_of(self.name))
             writer.publish(self._where.blob_of(self.name, key))
 
     def erase(self, erasure: Erasure, /) -> Erased:
@@ -99,7 +94,7 @@ class FileSpace:
             with self._viewing() as view:
                 if view is not None:
                     view.contents.require_complete()
-                quarantine.forget(self._where, self.name, refs=erasure.refs, blobs=erasure.blobs)
+                repair.forget(self._where, self.name, refs=erasure.refs, blobs=erasure.blobs)
                 removed = self._remove_blobs(set(erasure.blobs))
                 return self._erase_documents(view, erasure, removed)
 
@@ -108,7 +103,7 @@ class FileSpace:
         with self._writing("compacting the journal"), self._viewing() as view:
             if view is None:
                 for run in runs:
-                    raise stand_ins.conflict(run)
+                    raise engine.conflict(run)
                 return 0
             view.contents.require_complete()
             left = generation.Compacted(runs)
@@ -135,7 +130,7 @@ class FileSpace:
         self.wants_compaction = contents.wants_compaction
 
     def _write_new(self, frames: Iterable[Frame], *, instead_of: Log | None) -> None:
-        places.make_folder(self._path.parent)
+        disk.make_folder(self._path.parent)
         generation.write_new(self._path, self.space, frames, instead_of=instead_of)
 
     def _erase_documents(self, view: View | None, erasure: Erasure, blobs_removed: int) -> Erased:
@@ -147,7 +142,7 @@ class FileSpace:
         )
 
     def _erase_everything(self) -> Erased:
-        quarantine.clear(self._where, self.name)
+        repair.clear(self._where, self.name)
         folder = self._path.parent
         if not is_folder(folder):
             return Erased(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
@@ -160,7 +155,7 @@ class FileSpace:
             pass  # a log that cannot be read any more can still be erased, uncounted
         removed = len(blobs.keys(self._where, self.name))
         # Out of sight in one step, so that a crash leaves a space whole or gone; the rest is swept at the next open.
-        places.make_folder(self._where.trash)
+        disk.make_folder(self._where.trash)
         gone = self._where.trash / f"{self.name}.{os.urandom(8).hex()}"
         move(folder, gone)
         shutil.rmtree(gone)

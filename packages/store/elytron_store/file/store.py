@@ -10,7 +10,6 @@ from typing import ParamSpec, TypeVar
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import StoreClosed, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabilities
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
@@ -23,13 +22,13 @@ from elytron_core.ports.store import (
     Ref,
     Run,
 )
+from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
 from elytron_store.engine import Engine, Page, pieces
 from elytron_store.file import folder as file_folder
 from elytron_store.file import repair as file_repair
 from elytron_store.file.blobs import BlobReader, BlobWriter
-from elytron_store.file.disk.failures import ENGINE, while_reading
-from elytron_store.file.disk.places import Places, folder_name
+from elytron_store.file.disk import ENGINE, Places, folder_name, while_reading
 from elytron_store.file.log import Log
 from elytron_store.file.space import FileSpace
 from elytron_store.group_commit import GroupCommitter, Work

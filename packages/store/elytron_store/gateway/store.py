@@ -9,10 +9,9 @@ from pydantic import ConfigDict, ValidationError
 
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, MissingExtra, Unreachable
-from elytron_core.errors.from_wire import error_of
+from elytron_core.errors.tree import error_of
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabilities
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
@@ -24,6 +23,7 @@ from elytron_core.ports.store import (
     Ref,
     Run,
 )
+from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store.engine import Engine, Page
 from elytron_store.gateway import wire
 

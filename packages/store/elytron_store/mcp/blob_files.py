@@ -10,14 +10,14 @@ from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from elytron_core.canonical import checksum, digest
 from elytron_core.errors import ElytronError, NotFound, StoreCorrupt, StoreUnavailable
 from elytron_core.ports.store import Damage
+from elytron_core.strict_json import checksum, digest
 from elytron_store import limits as store_limits
 from elytron_store.engine import pieces
 from elytron_store.file.frame import CHECKSUM_BYTES
 from elytron_store.file.repair import Findings, Trouble
-from elytron_store.mcp.shard_log import Shared
+from elytron_store.mcp.shards import Shared
 from elytron_store.mcp.tools import WriteMode
 
 

@@ -9,16 +9,13 @@ from typing import TypeVar
 from elytron_core.errors import Conflict, ElytronError, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, Committed, Damage, Erased, Erasure, Run
-from elytron_store import group_commit
-from elytron_store.file import generation
-from elytron_store.file.contents import Contents, View
-from elytron_store.file.disk import quarantine
+from elytron_store import engine, group_commit
+from elytron_store.file import generation, repair
+from elytron_store.file.log import Contents, View
 from elytron_store.file.repair import Findings, Trouble, examine_log, mended
 from elytron_store.group_commit import Outcome, Waiting
-from elytron_store.journal import stand_ins
 from elytron_store.mcp.blob_files import BlobFiles
-from elytron_store.mcp.pieces import Pieces
-from elytron_store.mcp.shard_log import ShardLog, Shared
+from elytron_store.mcp.shards import Pieces, ShardLog, Shared
 
 T = TypeVar("T")
 
@@ -96,7 +93,7 @@ class SpaceLog:
             view = self._log.view
             if view is None:
                 for run in runs:
-                    raise stand_ins.conflict(run)
+                    raise engine.conflict(run)
                 return 0
             view.contents.require_complete()
             left = generation.Compacted(runs)
@@ -134,7 +131,7 @@ class SpaceLog:
                 await self._aside.keep(label, piece)
             await self._log.write_new(frames)
             for key in await self.blobs.damaged():
-                await self._aside.keep_text(quarantine.blob_label(key), await self.blobs.text_of(key))
+                await self._aside.keep_text(repair.blob_label(key), await self.blobs.text_of(key))
                 await self.blobs.remove(key)
         return findings
 

@@ -9,7 +9,6 @@ from typing import Self
 from elytron_core.clock import Clock
 from elytron_core.errors import ElytronError, NotFound, StoreMissing
 from elytron_core.ids import Ids, SpaceId
-from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabilities
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
@@ -22,17 +21,17 @@ from elytron_core.ports.store import (
     Ref,
     Run,
 )
+from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
 from elytron_store import manifest
 from elytron_store.engine import Engine, Page
 from elytron_store.file import frame
-from elytron_store.file.contents import View, read_document
-from elytron_store.file.disk.places import folder_name
+from elytron_store.file.disk import folder_name
+from elytron_store.file.log import View, read_document
 from elytron_store.file.repair import Findings, report
 from elytron_store.manifest import DEFAULT_PROFILE, Manifest
 from elytron_store.mcp.lease import Lease
-from elytron_store.mcp.shard_log import Shared, read_text, standing
-from elytron_store.mcp.shards import joined
+from elytron_store.mcp.shards import Shared, joined, read_text, standing
 from elytron_store.mcp.space_log import SpaceLog
 from elytron_store.mcp.tools import ENGINE, ToolFiles, WriteMode
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from elytron_core import limits
 from elytron_core.errors import Conflict, KeyDestroyed, SealBroken, SealError, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports import store_pages
+from elytron_core.ports import store
 from elytron_core.ports.store import (
     Action,
     Batch,
@@ -24,7 +24,7 @@ from elytron_core.ports.store import (
     Put,
     Ref,
 )
-from elytron_store.document_checks import ERASURE_REF
+from elytron_store.engine import ERASURE_REF
 from elytron_store.sealed.keyring import Keyring
 from elytron_store.sealed.records import (
     GUARD,
@@ -143,7 +143,7 @@ async def _inspect_space(keyring: Keyring, record: Document, seen: _Seen, *, set
 
 
 async def _inspect_remains(keyring: Keyring, seen: _Seen, *, settle: Settle) -> None:
-    async for inner in store_pages.spaces(keyring.inner):
+    async for inner in store.spaces(keyring.inner):
         if inner != KEYRING and inner not in seen.names:
             seen.problems.append(await _remains(keyring, inner, settle=settle))
 
@@ -158,7 +158,7 @@ async def _remains(keyring: Keyring, inner: SpaceId, *, settle: Settle) -> Probl
 
 async def _entries(keyring: Keyring, inner: SpaceId) -> AsyncIterator[JournalEntry]:
     with contextlib.suppress(StoreCorrupt):  # the inner store has reported it
-        async for entry in store_pages.entries(keyring.inner, inner, page=limits.PAGE_MAX):
+        async for entry in store.entries(keyring.inner, inner, page=limits.PAGE_MAX):
             yield entry
 
 
@@ -166,7 +166,7 @@ async def _documents_of(keyring: Keyring, inner: SpaceId, collection: str, keys:
     """Yield what can be read of a collection: page by page up to damage, from there on by the `keys` it may have."""
     after = ""
     try:
-        async for document in store_pages.documents(keyring.inner, inner, collection, page=_PAGE):
+        async for document in store.documents(keyring.inner, inner, collection, page=_PAGE):
             yield document
             after = document.ref.key
         return

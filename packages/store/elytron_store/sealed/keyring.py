@@ -1,17 +1,30 @@
 """The keyring: which keys a sealed store has, wrapped, in a reserved space of the inner store."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Self
 
-from elytron_core import canonical
+from elytron_core import strict_json
 from elytron_core.clock import Clock
 from elytron_core.errors import Conflict, KeyDestroyed, KeyMissing, SealBroken, StoreForeign
 from elytron_core.ids import Ids, SpaceId
-from elytron_core.ports.keys import KeyProvider
-from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Erasure, Put, Ref, Store
-from elytron_store.sealed.cipher import DataKey, place
+from elytron_core.ports.store import (
+    Action,
+    Batch,
+    Committed,
+    Delete,
+    Document,
+    Entry,
+    Erasure,
+    Idempotency,
+    KeyProvider,
+    Put,
+    Ref,
+    Require,
+    Store,
+)
+from elytron_store.sealed.cipher import KEY_BYTES, DataKey, key_number, place
 from elytron_store.sealed.records import (
     GUARD,
     KEYRING,
@@ -24,13 +37,159 @@ from elytron_store.sealed.records import (
     NamesRecord,
     Seat,
     SpaceRecord,
+    WrappedKey,
     read,
     record_ref,
     seat_ref,
     tag_of,
 )
-from elytron_store.sealed.vault import Vault
-from elytron_store.sealed.wrapped_keys import Wrapping
+
+
+class Wrapping:
+    """Makes, opens and re-wraps data keys. Secrets come from the `Ids` port, as all secrets do."""
+
+    def __init__(self, keys: KeyProvider, /, *, identity: str, ids: Ids, clock: Clock) -> None:
+        self._keys = keys
+        self.identity = identity
+        self._ids = ids
+        self._clock = clock
+
+    async def fresh(self, owner: str, number: int, /) -> WrappedKey:
+        """Return a new data key, wrapped under the current key-encryption key. Raises KeyMissing."""
+        return await self._wrap(self._ids.secret(KEY_BYTES), owner=owner, number=number)
+
+    async def open(self, owner: str, key: WrappedKey, /) -> DataKey:
+        """Return the data key in `key`. Raises KeyMissing for an unknown key-encryption key, SealBroken."""
+        return DataKey(key.number, await self._unwrap(owner, key))
+
+    async def renew(self, owner: str, key: WrappedKey, /) -> WrappedKey:
+        """Return `key` under the current key-encryption key; the same value if it is already."""
+        if key.key_id == self._keys.current():
+            return key
+        renewed = await self._wrap(await self._unwrap(owner, key), owner=owner, number=key.number)
+        return renewed.model_copy(update={"created_at": key.created_at})
+
+    async def _wrap(self, secret: bytes, *, owner: str, number: int) -> WrappedKey:
+        key_id = self._keys.current()
+        wrapped = await self._keys.wrap(secret, key_id=key_id, context=self._context(owner, number))
+        return WrappedKey(number=number, key_id=key_id, wrapped=wrapped, created_at=self._clock.now())
+
+    async def _unwrap(self, owner: str, key: WrappedKey) -> bytes:
+        return await self._keys.unwrap(key.wrapped, key_id=key.key_id, context=self._context(owner, key.number))
+
+    def _context(self, owner: str, number: int) -> bytes:
+        return place("data key", self.identity, owner, str(number))
+
+
+class Vault:
+    """A space's data keys, unwrapped, with what the handle last saw of its seat and guard.
+
+    `guard` is the guard's revision, 0 before the space's first batch. No call waits. Shows no key material.
+    """
+
+    def __init__(self, inner: SpaceId, /, *, seat: bytes, guard: int, keys: Mapping[int, DataKey]) -> None:
+        self.inner = inner
+        self.seat = seat
+        self.guard = guard
+        self.is_proven = guard > 0
+        """True if the space was seen with its guard, so that an erasure cannot pass unseen."""
+        self._keys = keys
+        self._newest = keys[max(keys)]
+        # The oldest key lives as long as the space, so requests are recognised across rotations.
+        self._requests = keys[min(keys)].derive(b"requests")
+        self._documents = place("document", inner)
+
+    def __repr__(self) -> str:
+        return f"Vault({self.inner!r}, data keys {sorted(self._keys)})"
+
+    @property
+    def newest(self) -> DataKey:
+        """Return the data key that seals."""
+        return self._newest
+
+    def key(self, number: int, /) -> DataKey | None:
+        """Return the data key `number`."""
+        return self._keys.get(number)
+
+    def knows(self, sealed: Iterable[bytes], /) -> bool:
+        """Return whether the key of each of `sealed` is here."""
+        return all(key_number(body) in self._keys for body in sealed)
+
+    def seal(self, batch: Batch, /) -> Batch:
+        """Return `batch` as the inner store may see it, with its place in the space's life guarded.
+
+        The first batch of a space brings the guard; later ones, made without waiting for it, demand it.
+        """
+        puts = [Put(put.ref, self._seal(put.ref, put.expects + 1, put.body), put.expects) for put in batch.puts]
+        requires = batch.requires
+        if self.guard:
+            requires = (*requires, Require(GUARD, self.guard))
+        else:
+            puts.append(self.guard_put())
+            self.guard = 1
+        return Batch(
+            space=self.inner,
+            at=batch.at,
+            entries=batch.entries,
+            puts=tuple(puts),
+            deletes=batch.deletes,
+            requires=requires,
+            idempotency=None if batch.idempotency is None else self._seal_request(batch.idempotency),
+            sealed=True,
+            takes_back=batch.takes_back,
+            is_import=batch.is_import,
+        )
+
+    def guard_put(self) -> Put:
+        """Return the put that brings the guard or raises it."""
+        return Put(GUARD, self._seal(GUARD, self.guard + 1, b""), self.guard)
+
+    def open(self, document: Document, /) -> Document:
+        """Return `document` with its body opened. Raises SealBroken."""
+        ref, revision, sealed = document.ref, document.revision, document.body
+        what = f"document {ref.collection}/{ref.key}"
+        plain = self._key_of(sealed, what).open(sealed, self._document_place(ref, revision), what=what)
+        return Document(ref, revision, plain)
+
+    def open_answer(self, committed: Committed, request: Idempotency | None, /) -> Committed:
+        """Return `committed` with the answer that was kept for `request`. Raises SealBroken."""
+        if request is None:
+            return committed
+        answer = request.answer
+        if committed.replayed:
+            what = "the answer to a repeated request"
+            where = self._answer_place(self._request_tag(request))
+            answer = self._key_of(committed.answer, what).open(committed.answer, where, what=what)
+        return Committed(committed.first, committed.last, replayed=committed.replayed, answer=answer)
+
+    def blob_place(self, key: str, /) -> bytes:
+        """Return what binds the blob `key` to its place."""
+        return place("blob", self.inner, key)
+
+    def _seal(self, ref: Ref, revision: int, body: bytes) -> bytes:
+        return self._newest.seal(body, self._document_place(ref, revision))
+
+    def _document_place(self, ref: Ref, revision: int) -> bytes:
+        # Neither collections nor keys hold a slash or an at sign.
+        return self._documents + f"{ref.collection}/{ref.key}@{revision}".encode()
+
+    def _key_of(self, sealed: bytes, what: str) -> DataKey:
+        key = self._keys.get(key_number(sealed))
+        if key is None:
+            raise SealBroken(what=what)
+        return key
+
+    def _seal_request(self, request: Idempotency) -> Idempotency:
+        tag = self._request_tag(request)
+        digest = strict_json.tag(self._requests, "digest", request.key, request.digest, size=64)
+        return Idempotency(tag, digest, self._newest.seal(request.answer, self._answer_place(tag)))
+
+    def _request_tag(self, request: Idempotency) -> str:
+        return strict_json.tag(self._requests, "key", request.key, size=64)
+
+    def _answer_place(self, tag: str) -> bytes:
+        return place("answer", self.inner, tag)
+
 
 NAMES_OWNER = "names"
 _LOOKS = 4
@@ -72,7 +231,7 @@ class Keyring:
 
     def tag(self, space: str, /) -> str:
         """Return the keyed tag of `space`; as a space of the inner store it is empty."""
-        return canonical.tag(self._tags, "space", space)
+        return strict_json.tag(self._tags, "space", space)
 
     async def one(self, ref: Ref, /) -> Document | None:
         """Return a document of the keyring."""

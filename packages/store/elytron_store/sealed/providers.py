@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import ConfigDict, Field
 
 from elytron_core import limits
-from elytron_core.canonical import canonical_bytes
 from elytron_core.errors import InvalidInput, KeyMissing, PermissionRefused, SealBroken, StoreForeign
 from elytron_core.model import Value
+from elytron_core.strict_json import canonical_bytes
 from elytron_store.sealed.cipher import KEY_BYTES, NONCE_BYTES, place, random_nonce
 
 _KEY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -3,7 +3,7 @@
 from elytron_core import limits
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
-from elytron_core.ports import store_pages
+from elytron_core.ports import store
 from elytron_core.ports.store import Action, Batch, Document, Entry, Erasure, Put
 from elytron_store.sealed.keyring import NAMES_OWNER, Keyring, batch
 from elytron_store.sealed.records import (
@@ -48,7 +48,7 @@ async def rewrap(keyring: Keyring, /) -> int:
     SealBroken, and StoreBusy while a reader holds an older state: repeat it.
     """
     count = 0
-    async for document in store_pages.documents(keyring.inner, KEYRING, RECORDS, page=limits.PAGE_MAX):
+    async for document in store.documents(keyring.inner, KEYRING, RECORDS, page=limits.PAGE_MAX):
         count += await _rewrap(keyring, document)
     # An erasure takes what was replaced before, also where an earlier rotation was cut short of it.
     await keyring.inner.erase(Erasure(space=KEYRING, at=keyring.clock.now()))

@@ -6,8 +6,6 @@ from typing import Self, TypeVar
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import Conflict, IdempotencyConflict, KeyDestroyed, NotFound
 from elytron_core.ids import Ids, SpaceId
-from elytron_core.planes.knowledge.profiles import StoreCapabilities
-from elytron_core.ports.keys import KeyProvider
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
@@ -16,19 +14,19 @@ from elytron_core.ports.store import (
     Erased,
     Erasure,
     JournalEntry,
+    KeyProvider,
     Ref,
     Run,
     Store,
     require_space,
     validate,
 )
-from elytron_store import document_checks
-from elytron_store.journal import stand_ins
-from elytron_store.sealed import blobs, inspection, rotation
+from elytron_core.profiles import StoreCapabilities
+from elytron_store import engine
+from elytron_store.sealed import cipher, inspection, rotation
 from elytron_store.sealed.cipher import DataKey
-from elytron_store.sealed.keyring import Keyring
+from elytron_store.sealed.keyring import Keyring, Vault
 from elytron_store.sealed.records import KEYRING, Covers
-from elytron_store.sealed.vault import Vault
 from elytron_store.sealed.vaults import Vaults
 
 _Found = TypeVar("_Found")
@@ -79,13 +77,13 @@ class SealedStore:
         Once the space's key is open nothing waits before the inner commit, so commits keep the order of their calls. An
         import may come later: it is sealed in another thread.
         """
-        await document_checks.off_loop(validate, batch)
+        await engine.off_loop(validate, batch)
         while True:
             vault = self._vaults.ready(batch.space) or await self._vaults.open_in_turn(batch.space)
             guard = vault.guard
             arrived = False
             try:
-                committed = await self._inner.commit(await document_checks.off_loop(vault.seal, batch))
+                committed = await self._inner.commit(await engine.off_loop(vault.seal, batch))
                 arrived = True
             except IdempotencyConflict:
                 raise
@@ -137,7 +135,7 @@ class SealedStore:
 
     async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
         """Compact the journal as the port says; raises KeyDestroyed too."""
-        stand_ins.require_runs(space, runs)
+        engine.require_runs(space, runs)
         vault = await self._vaults.find(space)
         return await self._inner.compact(SpaceId(self._keyring.tag(space)) if vault is None else vault.inner, runs)
 
@@ -158,10 +156,10 @@ class SealedStore:
 
     async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
         """Replace the blob `key` as the port says; raises KeyDestroyed where the space was erased meanwhile."""
-        document_checks.require_blob(space, key)
+        engine.require_blob(space, key)
         vault = await self._vaults.fresh(space)
-        sealing = blobs.Sealing(vault.newest, vault.blob_place(key), chunks)
-        async with blobs.closing(sealing.chunks()) as sealed:
+        sealing = cipher.Sealing(vault.newest, vault.blob_place(key), chunks)
+        async with cipher.closing(sealing.chunks()) as sealed:
             await self._inner.write_blob(vault.inner, key, sealed)
         if not await self._vaults.lives(space, vault):
             await self._sweep(vault.inner)
@@ -170,11 +168,11 @@ class SealedStore:
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         """Yield the blob's bytes, each chunk once it is proven. Raises NotFound, KeyDestroyed, SealBroken."""
-        document_checks.require_blob(space, key)
+        engine.require_blob(space, key)
         while True:
             vault = await self._vaults.find(space)
             try:
-                async with blobs.closing(self._chunks(space, vault, key)) as chunks:
+                async with cipher.closing(self._chunks(space, vault, key)) as chunks:
                     async for chunk in chunks:
                         yield chunk
             except NotFound:
@@ -185,7 +183,7 @@ class SealedStore:
 
     async def erase(self, erasure: Erasure, /) -> Erased:
         """Erase as the port says. A whole space loses its keys first, then its ciphertext, and frees its name last."""
-        document_checks.require_erasure(erasure)
+        engine.require_erasure(erasure)
         if erasure.whole_space:
             inner = await self._bury(erasure.space)
             if inner is None:
@@ -273,7 +271,7 @@ class SealedStore:
             return vault.key(number) or (await self._vaults.newer(space, vault)).key(number)
 
         stream = self._inner.read_blob(vault.inner, key)
-        return blobs.unseal(stream, find_key=find_key, where=vault.blob_place(key), what=f"blob {key}")
+        return cipher.unseal(stream, find_key=find_key, where=vault.blob_place(key), what=f"blob {key}")
 
     async def _bury(self, space: SpaceId) -> SpaceId | None:
         self._vaults.drop(space)

@@ -2,12 +2,11 @@
 
 import anyio
 
-from elytron_core.caches.lru import LruCache
 from elytron_core.errors import KeyDestroyed
 from elytron_core.ids import SpaceId
+from elytron_core.lru_cache import LruCache
 from elytron_store import limits as store_limits
-from elytron_store.sealed.keyring import Keyring
-from elytron_store.sealed.vault import Vault
+from elytron_store.sealed.keyring import Keyring, Vault
 
 
 class Vaults:

@@ -8,11 +8,9 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import CheckReport, Damage, Problem
-from elytron_store.sqlite import blobs
-from elytron_store.sqlite.database import rows
-from elytron_store.sqlite.database.connection import snapshot, transaction
-from elytron_store.sqlite.database.driver import ERRORS, Access, Raw
-from elytron_store.sqlite.database.schema import PAD
+from elytron_store.sqlite import blobs, schema
+from elytron_store.sqlite.driver import ERRORS, Access, Raw, snapshot, transaction
+from elytron_store.sqlite.schema import PAD
 
 _DOCUMENTS = 'SELECT space, collection, key, revision, body, "check" FROM documents'
 _ENTRIES = (
@@ -87,7 +85,7 @@ def _engine(raw: Raw, _: _Tally) -> Iterator[Found]:
 def _documents(raw: Raw, tally: _Tally) -> Iterator[Found]:
     for space, collection, key, revision, body, check in raw.execute(_DOCUMENTS):
         tally.documents += 1
-        if rows.check_of(space, collection, key, revision, body=body) != check:
+        if schema.check_of(space, collection, key, revision, body=body) != check:
             problem = Problem(Damage.DOCUMENT, SpaceId(space), f"document {collection}/{key}")
             yield Found(problem, (space, collection, key))
 
@@ -100,13 +98,13 @@ def _journal(raw: Raw, tally: _Tally) -> Iterator[Found]:
         if sequence - covers != end:
             lost = f"journal entries {end + 1} to {sequence - covers}"
             yield Found(Problem(Damage.JOURNAL_GAP, SpaceId(space), lost))
-        if rows.check_of(space, sequence, at, action, collection, key, digest, covers) != check:
+        if schema.check_of(space, sequence, at, action, collection, key, digest, covers) != check:
             yield Found(Problem(Damage.JOURNAL_ENTRY, SpaceId(space), f"journal entry {sequence}"))
         ends[space] = sequence
     for space, head, check in raw.execute(_HEADS):
         tally.spaces += 1
         end = ends.pop(space, 0)
-        if head != end or rows.check_of(space, head) != check:
+        if head != end or schema.check_of(space, head) != check:
             yield Found(Problem(Damage.JOURNAL_GAP, SpaceId(space), f"the head of the journal, which ends at {end}"))
     for space in ends:
         yield Found(Problem(Damage.JOURNAL_GAP, SpaceId(space), "the head of the journal, which is missing"))

@@ -4,13 +4,10 @@ from collections.abc import Sequence
 
 from elytron_core.ports.store import Action, Batch, Entry, Erased, Erasure, Ref
 from elytron_store import limits as store_limits
-from elytron_store.document_checks import ERASURE_REF
-from elytron_store.sqlite import blobs
-from elytron_store.sqlite.database import rows
-from elytron_store.sqlite.database.connection import transaction
-from elytron_store.sqlite.database.driver import Access, Held, Raw, patiently
-from elytron_store.sqlite.database.journal_rows import Appending
-from elytron_store.sqlite.database.schema import OF_SPACE, PAD, create_table, page_bytes
+from elytron_store.engine import ERASURE_REF
+from elytron_store.sqlite import blobs, schema
+from elytron_store.sqlite.driver import Access, Held, Raw, patiently, transaction
+from elytron_store.sqlite.schema import OF_SPACE, PAD, Appending, create_table, page_bytes
 
 _NAMED = (
     "SELECT sequence, at, action, collection, key, covers FROM journal "
@@ -104,7 +101,7 @@ def _scrub(raw: Raw, space: str, refs: Sequence[Ref]) -> int:
     raw.executemany(
         _SCRUB,
         [
-            (rows.check_of(space, sequence, at, action, collection, key, "", covers), space, sequence)
+            (schema.check_of(space, sequence, at, action, collection, key, "", covers), space, sequence)
             for sequence, at, action, collection, key, covers in found
         ],
     )

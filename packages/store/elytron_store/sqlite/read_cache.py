@@ -19,15 +19,15 @@ from dataclasses import dataclass, field
 from typing import TypeVar, TypeVarTuple
 
 from elytron_core import limits
-from elytron_core.caches.lru import LruCache
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
+from elytron_core.lru_cache import LruCache
 from elytron_core.ports.store import Batch, Committed, Document, JournalEntry, Ref, numbered
-from elytron_store import document_checks
+from elytron_store import engine
 from elytron_store import limits as store_limits
 from elytron_store.engine import Page
 from elytron_store.sqlite import reads
-from elytron_store.sqlite.database.driver import ERRORS, Raw
+from elytron_store.sqlite.driver import ERRORS, Raw
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -131,7 +131,7 @@ class Memo:
         if len(missing) > store_limits.MEMO_AT_ONCE:
             return None
         if any((space, ref) not in self._read for ref in missing):
-            document_checks.require_get(space, missing)
+            engine.require_get(space, missing)
             read = self._swiftly(reads.get_small, space, missing, store_limits.MEMO_DOCUMENT_BYTES)
         else:
             read = self._here(reads.get, space, missing)

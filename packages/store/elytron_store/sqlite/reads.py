@@ -9,10 +9,9 @@ from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, JournalEntry, Ref
 from elytron_store.engine import Page
-from elytron_store.sqlite.database import rows
-from elytron_store.sqlite.database.connection import snapshot
-from elytron_store.sqlite.database.driver import Raw
-from elytron_store.sqlite.database.rows import Row
+from elytron_store.sqlite import schema
+from elytron_store.sqlite.driver import Raw, snapshot
+from elytron_store.sqlite.schema import Row
 
 _DOCUMENT = 'SELECT collection, key, revision, body, "check" FROM documents WHERE space = ? AND '
 # Of a body only the length is looked at before it is known to be small.
@@ -35,7 +34,7 @@ def get(raw: Raw, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document |
     """Return the documents at `refs`, in their order."""
     if len(refs) == 1:
         row = raw.execute(_ONE, (space, *refs[0])).fetchone()
-        return [None if row is None else rows.document(space, row)]
+        return [None if row is None else schema.document(space, row)]
     return _placed(space, refs, _found(raw, _DOCUMENT, (space,), refs))
 
 
@@ -64,19 +63,19 @@ def _several(select: str, size: int) -> str:
 
 
 def _placed(space: SpaceId, refs: Sequence[Ref], found: Sequence[Row]) -> Sequence[Document | None]:
-    documents = {kept.ref: kept for kept in (rows.document(space, row) for row in found)}
+    documents = {kept.ref: kept for kept in (schema.document(space, row) for row in found)}
     return [documents.get(ref) for ref in refs]
 
 
 def scan(raw: Raw, space: SpaceId, page: Page, /) -> Sequence[Document]:
     """Return a page of documents, as `Store.scan` does."""
-    return [rows.document(space, row) for row in _scanned(raw, _DOCUMENT, (space,), page)]
+    return [schema.document(space, row) for row in _scanned(raw, _DOCUMENT, (space,), page)]
 
 
 def scan_small(raw: Raw, space: SpaceId, page: Page, most: int, /) -> Sequence[Document] | None:
     """Return the same if no body has more than `most` bytes; else None, and the long one is not read."""
     found = _scanned(raw, _SMALL, (most, space), page)
-    return [rows.document(space, row) for row in found] if _is_whole(found) else None
+    return [schema.document(space, row) for row in found] if _is_whole(found) else None
 
 
 def _is_whole(found: Sequence[Any]) -> bool:
@@ -98,7 +97,7 @@ def journal(raw: Raw, space: SpaceId, after: int, limit: int, /) -> Sequence[Jou
     found = raw.execute(_JOURNAL, (space, after, limit)).fetchall()
     if len(found) < limit:
         _require_end(raw, space, found[-1][0] if found else after)
-    return rows.entries(space, found, after=after) if found else []
+    return schema.journal_row_entries(space, found, after=after) if found else []
 
 
 def _require_end(raw: Raw, space: SpaceId, end: int) -> None:

@@ -2,19 +2,17 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreBusy, StoreForeign, StoreFull, StoreReadOnly, StoreUnavailable
 from elytron_store import limits as store_limits
-from elytron_store.durability import Durability
-from elytron_store.manifest import DEFAULT_PROFILE, Manifest, read, require_match
-from elytron_store.path_probe import is_folder
+from elytron_store.engine import Durability
+from elytron_store.manifest import DEFAULT_PROFILE, Manifest, is_folder, read, require_match
 from elytron_store.sqlite import blobs
-from elytron_store.sqlite.database.connection import snapshot, transaction
-from elytron_store.sqlite.database.driver import (
+from elytron_store.sqlite.driver import (
     ERRORS,
     Access,
     JournalMode,
@@ -23,9 +21,11 @@ from elytron_store.sqlite.database.driver import (
     Raw,
     library,
     patiently,
+    snapshot,
+    transaction,
     translate,
 )
-from elytron_store.sqlite.database.schema import PAGE_BYTES, STEPS, Step, migrate, page_bytes, recognise
+from elytron_store.sqlite.schema import PAGE_BYTES, STEPS, Step, migrate, page_bytes, recognise
 
 _CACHE_KIB = 16_384
 _MANIFEST = "SELECT body FROM manifest WHERE name = 'store'"
@@ -197,3 +197,27 @@ def _set_journal_mode(raw: Raw, wanted: Wanted) -> JournalMode:
         raise StoreUnavailable("this sqlite store is used by a newer SQLite: close it there, or install pysqlite3 here")
     # A file system without shared memory leaves the rollback journal in place, which is as safe and slower.
     return "wal" if found == "wal" else "delete"
+
+
+def copy(source: Path, target: Path, /) -> Manifest:
+    """Leave one state of the store `source` at the new file `target`, durable, and return its manifest.
+
+    Bytes that were freed are left behind. Blocks: call it in a worker thread. Raises StoreForeign, StoreNewer,
+    StoreBusy, StoreFull, StoreUnavailable.
+    """
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    try:
+        with closing(connect_reader(library(), source, store_limits.BUSY_WAIT_S)) as raw:
+            if recognise(raw, known=len(STEPS)) == 0:
+                raise StoreForeign("this file holds no store yet: there is nothing to copy")
+            raw.execute("PRAGMA query_only = OFF")  # which forbids writing to other files too
+            raw.execute("VACUUM INTO ?", (str(target),))
+        with closing(connect_reader(library(), target, store_limits.BUSY_WAIT_S)) as raw:
+            row = raw.execute("SELECT body FROM manifest WHERE name = 'store'").fetchone()
+    except ERRORS as error:
+        raise translate(error, doing="copying") from error
+    if row is None:
+        raise StoreForeign("this store has lost its manifest: restore it from a backup")
+    with target.open("rb+") as file:
+        os.fsync(file.fileno())
+    return read(row[0])

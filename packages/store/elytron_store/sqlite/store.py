@@ -10,7 +10,6 @@ from typing import Self, TypeVar, TypeVarTuple
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import StoreFailed, StoreFull, StoreReadOnly, StoreUnavailable
 from elytron_core.ids import SpaceId
-from elytron_core.planes.knowledge.profiles import ErasurePromise, StoreCapabilities
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
@@ -22,20 +21,18 @@ from elytron_core.ports.store import (
     Ref,
     Run,
 )
+from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
-from elytron_store.durability import Durability
-from elytron_store.engine import Engine, Page
-from elytron_store.sqlite import blobs, reads, setup
+from elytron_store.engine import Durability, Engine, Page
+from elytron_store.sqlite import blobs, reads, schema, setup
 from elytron_store.sqlite import check as sqlite_check
 from elytron_store.sqlite import erasure as sqlite_erasure
-from elytron_store.sqlite.database import journal_rows
-from elytron_store.sqlite.database.connection import Connection
-from elytron_store.sqlite.database.driver import ERRORS, Access, Library, Raw, translate
-from elytron_store.sqlite.database.driver import library as default_library
-from elytron_store.sqlite.database.schema import STEPS, Step
+from elytron_store.sqlite.driver import ERRORS, Access, Connection, Library, Raw, translate
+from elytron_store.sqlite.driver import library as default_library
 from elytron_store.sqlite.read_cache import Memo
+from elytron_store.sqlite.schema import STEPS, Step
 from elytron_store.sqlite.setup import Wanted
-from elytron_store.sqlite.writer import Writer
+from elytron_store.sqlite.writes import Writer
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -194,7 +191,7 @@ class SqliteStore(Engine):
         return entries
 
     async def _compact(self, space: SpaceId, runs: Sequence[Run]) -> int:
-        gone = await self._write(journal_rows.compact, self._access, space, runs)
+        gone = await self._write(schema.compact, self._access, space, runs)
         if self._memo is not None:
             self._memo.forget()
         return gone

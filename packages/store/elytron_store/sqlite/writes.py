@@ -5,15 +5,28 @@ a time, and their preconditions are checked by writing. If one does not hold, no
 and its batches are applied again one after the other, each checked first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar, TypeVarTuple
 
-from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, StoreCorrupt
+from elytron_core import limits
+from elytron_core.clock import Clock
+from elytron_core.errors import (
+    Conflict,
+    ElytronError,
+    IdempotencyConflict,
+    InvalidInput,
+    StoreClosed,
+    StoreCorrupt,
+    StoreFailed,
+    StoreReadOnly,
+)
 from elytron_core.ports.store import Batch, Committed, Delete, Put, Ref
-from elytron_store.group_commit import Outcome
-from elytron_store.sqlite.database import rows
-from elytron_store.sqlite.database.connection import transaction
-from elytron_store.sqlite.database.driver import ERRORS, Access, Raw, translate
-from elytron_store.sqlite.database.journal_rows import Appending
+from elytron_store import limits as store_limits
+from elytron_store.group_commit import GroupCommitter, Outcome, Work
+from elytron_store.sqlite import erasure, schema
+from elytron_store.sqlite.driver import ERRORS, Access, Connection, Raw, transaction, translate
+from elytron_store.sqlite.schema import Appending
 
 _REVISION = "SELECT revision FROM documents WHERE space = ? AND collection = ? AND key = ?"
 _INSERT = "INSERT INTO documents VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT DO NOTHING"
@@ -184,7 +197,7 @@ def _append(raw: Raw, appending: Appending, batch: Batch) -> Committed:
     if batch.idempotency is None:
         return Committed(first, last)
     key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
-    check = rows.check_of(batch.space, key, digest, first, last, batch.at, body=answer)
+    check = schema.check_of(batch.space, key, digest, first, last, batch.at, body=answer)
     raw.execute(_REMEMBER, (batch.space, key, digest, answer, first, last, batch.at, check))
     return Committed(first, last, answer=answer)
 
@@ -197,7 +210,7 @@ def _find_answered(raw: Raw, batch: Batch) -> Committed | None:
     if row is None:
         return None
     digest, answer, first, last, at, check = row
-    if rows.check_of(batch.space, key, digest, first, last, at, body=answer) != check:
+    if schema.check_of(batch.space, key, digest, first, last, at, body=answer) != check:
         raise StoreCorrupt(what="an idempotency record")
     if digest != batch.idempotency.digest:
         raise IdempotencyConflict
@@ -206,12 +219,12 @@ def _find_answered(raw: Raw, batch: Batch) -> Committed | None:
 
 def _insert_of(space: str, put: Put) -> tuple[str, str, str, bytes, bytes]:
     collection, key = put.ref
-    return space, collection, key, put.body, rows.check_of(space, collection, key, 1, body=put.body)
+    return space, collection, key, put.body, schema.check_of(space, collection, key, 1, body=put.body)
 
 
 def _update_of(space: str, put: Put) -> tuple[int, bytes, bytes, str, str, str, int]:
     collection, key = put.ref
-    check = rows.check_of(space, collection, key, put.expects + 1, body=put.body)
+    check = schema.check_of(space, collection, key, put.expects + 1, body=put.body)
     return put.expects + 1, put.body, check, space, collection, key, put.expects
 
 
@@ -224,3 +237,127 @@ def _require(raw: Raw, space: str, ref: Ref, expected: int) -> None:
 def _revision(raw: Raw, space: str, ref: Ref) -> int:
     row = raw.execute(_REVISION, (space, *ref)).fetchone()
     return 0 if row is None else row[0]
+
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+_ENGINE = "sqlite"
+
+
+class Writer:
+    """The write connection, which the one who made it closes behind `finish`.
+
+    Nothing is written once a write failed at the device, or where all writing is `refused`.
+    """
+
+    def __init__(
+        self, connection: Connection, /, *, clock: Clock, access: Access, refused: StoreReadOnly | None = None
+    ) -> None:
+        self.connection = connection
+        self._clock = clock
+        self._access = access
+        self._answers = 0
+        self._beside: set[object] = set()
+        """Work of the thread beside commits."""
+        self._failed: StoreFailed | StoreReadOnly | None = refused
+        self._group = GroupCommitter(self._apply, engine=_ENGINE, submit=connection.give, between=self._between)
+
+    @property
+    def takes_writes(self) -> bool:
+        """True if no write has failed at the device, and none is refused."""
+        return self._failed is None
+
+    @property
+    def is_resting(self) -> bool:
+        """True if the thread is idle, and all callers of written batches have their answers or are gone."""
+        return not self._beside and self._group.is_resting
+
+    async def commit(self, batch: Batch, /) -> Committed:
+        """Return what became of `batch`, which waiting ones share a flush with, once it is durable."""
+        return await self._group.commit(batch)
+
+    async def run(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
+        """Run `function`, which brings its own transactions, on the write connection."""
+        work = object()
+
+        def call(raw: Raw) -> T:
+            try:
+                return self._guard(lambda: function(raw, *args), doing="writing")
+            finally:
+                self._beside.discard(work)
+
+        self._beside.add(work)
+        return await self.connection.run(call)
+
+    async def change(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T:
+        """Run `function` on the write connection in a transaction of its own."""
+        access = self._access
+
+        def call(raw: Raw) -> T:
+            with transaction(raw, access):
+                return function(raw, *args)
+
+        return await self.run(call)
+
+    def others(self) -> int | None:
+        """Return what is another number when other connections have committed; None where the thread is at work."""
+        if not self.is_resting:
+            return None
+        try:
+            found: int = self.connection.require_raw().execute("PRAGMA data_version").fetchall()[0][0]
+        except (StoreClosed, *ERRORS):
+            return None
+        return found
+
+    async def finish(self) -> None:
+        """Finish what was accepted, and leave the file small."""
+        await self._group.close()
+        # Best effort: a store closed without these is whole, only larger.
+        with suppress(ElytronError, *ERRORS):
+            if self._answers:
+                await self.connection.run(forget_answers, self._access, self._expired())
+            if self._access.mode == "wal":
+                await self.connection.run(_cut_at_once)
+
+    def _expired(self) -> int:
+        return self._clock.now() - limits.IDEMPOTENCY_KEEP_MS
+
+    def _apply(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
+        """Write a group; runs on the writer's thread."""
+        raw = self.connection.require_raw()
+        try:
+            outcomes = self._guard(lambda: apply_group(raw, self._access, batches), doing="committing")
+        except ElytronError:
+            raise
+        except Exception as error:
+            self._failed = StoreFailed(engine=_ENGINE, doing="committing")
+            raise self._failed from error
+        self._answers += sum(batch.idempotency is not None for batch in batches)
+        return outcomes
+
+    def _between(self) -> Work | None:
+        if self._answers < store_limits.FORGET_EVERY:
+            return None
+        self._answers = 0
+        raw = self.connection.require_raw()
+        return lambda: forget_answers(raw, self._access, self._expired())
+
+    def _guard(self, write: Callable[[], T], /, *, doing: str) -> T:
+        """Return the result of `write`; runs on the writer's thread. Nothing is written once a write failed.
+
+        It is unknown what part of the failed one reached the device.
+        """
+        if self._failed is not None:
+            raise self._failed
+        try:
+            return write()
+        except ERRORS as error:
+            refused = translate(error, doing=doing)
+            if isinstance(refused, StoreFailed):
+                self._failed = refused
+            raise refused from error
+
+
+def _cut_at_once(raw: Raw) -> None:
+    erasure.cut(raw, wait_s=0.0)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, NotFound, StoreBudgetExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.planes.knowledge.profiles import StoreCapacity
-from elytron_core.ports import store_pages
+from elytron_core.ports import store
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
@@ -28,6 +27,7 @@ from elytron_core.ports.store import (
     Store,
     validate,
 )
+from elytron_core.profiles import StoreCapacity
 from elytron_store import limits as store_limits
 from elytron_store.wrappers.wrapper import PassingStore
 
@@ -184,17 +184,17 @@ class CapacityStore(PassingStore):
 
     async def _count(self) -> None:
         used = Usage()
-        async for space in store_pages.spaces(self._inner):
+        async for space in store.spaces(self._inner):
             await self._count_space(space, used)
         self._used = used
 
     async def _count_space(self, space: SpaceId, used: Usage) -> None:
         sizes = used.sizes.setdefault(space, {})
         for collection in self._collections:
-            async for document in store_pages.documents(self._inner, space, collection):
+            async for document in store.documents(self._inner, space, collection):
                 sizes[document.ref] = len(document.body)
         events = idle = 0
-        async for entry in store_pages.entries(self._inner, space):
+        async for entry in store.entries(self._inner, space):
             events += _counts(entry)
             idle += not entry.digest
         used.journals[space] = events

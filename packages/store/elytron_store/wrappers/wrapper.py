@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 
 from elytron_core.ids import SpaceId
-from elytron_core.planes.knowledge.profiles import StoreCapabilities
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
@@ -16,6 +15,7 @@ from elytron_core.ports.store import (
     Run,
     Store,
 )
+from elytron_core.profiles import StoreCapabilities
 
 
 class PassingStore:

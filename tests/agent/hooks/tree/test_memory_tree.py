@@ -8,7 +8,7 @@ from tests.agent.places import AT, EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import TurnHooks
-from elytron_agent.hooks.tree.folder import Folders, TreeFile
+from elytron_agent.hooks.tree import Folders, TreeFile
 from elytron_core.clock import DAY_MS, FrozenClock, Instant
 from elytron_core.errors import InvalidInput, NotFound
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from elytron_core.planes.conversation.candidates import CandidateDraft, Judgement, OriginTag, Verdict
-from elytron_core.planes.evidence import EvidenceAuthority as Authority
-from elytron_core.planes.knowledge import long_term
-from elytron_core.planes.roles import Role
+from elytron_core.evidence import EvidenceAuthority as Authority
+from elytron_core.evidence import Role
+from elytron_core.planes import facts
+from elytron_core.planes.candidates import CandidateDraft, Judgement, OriginTag, Verdict
 from elytron_core.policy.admission import candidates
 from elytron_core.policy.admission.candidates import Cited
 from elytron_core.policy.projection.builder import POLICY
@@ -98,7 +98,7 @@ def test_a_fact_rests_on_what_a_user_said_and_may_still_be_read() -> None:
 
 
 def test_who_vouches_for_a_fact_follows_from_whose_word_it_is() -> None:
-    assert candidates.fact_authority(Authority.USER_ASSERTED) is long_term.Authority.USER_ASSERTED
-    assert candidates.fact_authority(Authority.PROGRAM_MEMORY_CANONICAL) is long_term.Authority.PROGRAM
-    assert candidates.fact_authority(Authority.ARCHIVE_EVIDENCE) is long_term.Authority.EXTRACTED
-    assert candidates.fact_authority(Authority.LEGACY_TRANSCRIPT) is long_term.Authority.IMPORTED
+    assert candidates.fact_authority(Authority.USER_ASSERTED) is facts.Authority.USER_ASSERTED
+    assert candidates.fact_authority(Authority.PROGRAM_MEMORY_CANONICAL) is facts.Authority.PROGRAM
+    assert candidates.fact_authority(Authority.ARCHIVE_EVIDENCE) is facts.Authority.EXTRACTED
+    assert candidates.fact_authority(Authority.LEGACY_TRANSCRIPT) is facts.Authority.IMPORTED

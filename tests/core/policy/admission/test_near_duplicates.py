@@ -2,8 +2,8 @@
 
 from elytron_core.clock import Instant
 from elytron_core.ids import FactId
-from elytron_core.planes.knowledge.long_term import Confidence, Fact, Kind, Privacy, State
-from elytron_core.policy.admission import near_duplicates
+from elytron_core.planes.facts import Confidence, Fact, Kind, Privacy, State
+from elytron_core.policy.admission import facts
 
 NOW = Instant(5_000)
 
@@ -26,10 +26,10 @@ SAME = fact("b", "Ada likes green tea in the mornings", citations=("t2", "t3"), 
 
 
 def test_the_surer_of_two_is_kept() -> None:
-    (pair,) = near_duplicates.pairs((SAME, TEA), limit=9)
+    (pair,) = facts.pairs((SAME, TEA), limit=9)
     assert (pair.kept, pair.folded) == (TEA, SAME)
     sure = SAME.model_copy(update={"confidence": Confidence.HIGH})
-    (pair,) = near_duplicates.pairs((sure, TEA), limit=9)
+    (pair,) = facts.pairs((sure, TEA), limit=9)
     assert pair.kept == sure
 
 
@@ -42,25 +42,25 @@ def test_other_kinds_privacies_numbers_and_closed_facts_are_left_apart() -> None
         {"content": "Ada likes green tea in the morning at 7"},
         {"content": "Ben dislikes black coffee at night"},
     ):
-        assert near_duplicates.pairs((TEA, SAME.model_copy(update=other)), limit=9) == ()
+        assert facts.pairs((TEA, SAME.model_copy(update=other)), limit=9) == ()
 
 
 def test_no_more_than_so_many_pairs_are_found() -> None:
     many = [TEA, *(fact(f"c{number}", "Ada likes green tea in the mornings") for number in range(5))]
-    assert len(near_duplicates.pairs(many, limit=3)) == 3
+    assert len(facts.pairs(many, limit=3)) == 3
 
 
 def test_folding_loses_nothing_and_unfolding_brings_both_back() -> None:
-    kept, folded = near_duplicates.fold(TEA, SAME, at=NOW)
+    kept, folded = facts.fold(TEA, SAME, at=NOW)
     assert (kept.evidence_count, kept.citations, kept.confirmed_at) == (3, ("t1", "t2", "t3"), 4_000)
     assert (folded.state, folded.superseded_by, folded.lent) == (State.MERGED, TEA.id, ("t3",))
-    assert near_duplicates.unfold(kept, folded) == (TEA, SAME)
+    assert facts.unfold(kept, folded) == (TEA, SAME)
     again = kept.model_copy(update={"evidence_count": 4, "confirmed_at": Instant(9_000)})
-    alone, _ = near_duplicates.unfold(again, folded)
+    alone, _ = facts.unfold(again, folded)
     assert (alone.evidence_count, alone.confirmed_at) == (3, 9_000)
 
 
 def test_the_likest_current_fact_of_a_kind_is_found() -> None:
-    assert near_duplicates.likest("Ada likes green tea in the mornings!", Kind.PREFERENCE, (TEA, SAME)) == SAME
-    assert near_duplicates.likest("Ada likes green tea in the mornings", Kind.FACT, (TEA, SAME)) is None
-    assert near_duplicates.likest("Ada swims", Kind.PREFERENCE, (TEA,)) is None
+    assert facts.likest("Ada likes green tea in the mornings!", Kind.PREFERENCE, (TEA, SAME)) == SAME
+    assert facts.likest("Ada likes green tea in the mornings", Kind.FACT, (TEA, SAME)) is None
+    assert facts.likest("Ada swims", Kind.PREFERENCE, (TEA,)) is None

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core.contracts.knowledge.recall import Plane
-from elytron_core.planes.knowledge.long_term import Kind
+from elytron_core.contracts.recall import Plane
+from elytron_core.planes.facts import Kind
 from elytron_core.policy.admission.own_output import Stripped, is_own_output, own_words, strip_own_output
-from elytron_core.policy.projection.builder import POLICY, ProjectionInputs, RecalledItem, StandingFact, build
+from elytron_core.policy.projection.builder import POLICY, ProjectionInputs, build
+from elytron_core.policy.projection.sections import RecalledItem, StandingFact
 
 FACT = StandingFact(id="f", kind=Kind.FACT, topic="tea", content="likes green tea")
 HIT = RecalledItem(id="t", plane=Plane.TRANSCRIPT, text="we drank tea")

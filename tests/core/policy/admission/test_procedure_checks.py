@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core.policy.admission.procedure_checks import EMPTY, RAW, WEAK, flaw
+from elytron_core.policy.admission.rules import EMPTY, RAW, WEAK, flaw
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "tide.py", line 3, in low\n    return table[day]\nKeyError: 8'
 JAVA = (

@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.conversation.write import FactDraft, FactOperation, Outcome, RuntimeSkillWrite, Verdict
+from elytron_core.contracts.facts import FactDraft
+from elytron_core.contracts.transcript import Outcome, RuntimeSkillWrite
 from elytron_core.ids import FactId
-from elytron_core.planes.knowledge.long_term import Authority, Confidence, Fact, Kind, Privacy, State, close
-from elytron_core.policy.admission import procedure_checks, rules
+from elytron_core.planes.candidates import Verdict
+from elytron_core.planes.facts import Authority, Confidence, Fact, FactOperation, Kind, Privacy, State, close
+from elytron_core.policy.admission import rules
 from elytron_core.policy.admission.rules import FactJudgement, SkillJudgement, judge_fact, judge_skill
 
 NOW = Instant(1_750_000_000_000)
@@ -187,9 +189,9 @@ def skill(content: str, *, topic: str = "kettle", title: str = "Descale") -> Run
 def test_a_procedure_is_stored_and_anything_else_is_refused_with_its_reason() -> None:
     assert judge_skill(skill("Boil vinegar.")) == SkillJudgement(verdict=Verdict.ACCEPT, outcome=Outcome.STORED)
     for write, reason in (
-        (skill(" "), procedure_checks.EMPTY),
-        (skill('{"a": 1}'), procedure_checks.RAW),
-        (skill("It was a nice day"), procedure_checks.WEAK),
+        (skill(" "), rules.EMPTY),
+        (skill('{"a": 1}'), rules.RAW),
+        (skill("It was a nice day"), rules.WEAK),
         (skill("Boil vinegar.", topic=" "), rules.EMPTY_SKILL),
         (skill("Boil vinegar.", title="\u200b"), rules.EMPTY_SKILL),
     ):

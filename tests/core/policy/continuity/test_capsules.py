@@ -2,14 +2,14 @@
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.planes.conversation.continuity import (
+from elytron_core.planes.continuity import (
     CapsuleId,
     CapsuleKind,
     CapsuleState,
     ContinuityCapsule,
     state_at,
 )
-from elytron_core.policy.continuity import capsules
+from elytron_core.policy import continuity
 
 NOW = Instant(100 * DAY_MS)
 
@@ -37,21 +37,21 @@ def test_an_active_capsule_is_stale_after_fourteen_days_and_a_done_one_never() -
 def test_at_most_three_are_selected_those_that_the_query_means_first() -> None:
     held = [capsule(f"c{number}", f"matter {number}", days=number + 1) for number in range(6)]
     held.append(capsule("meant", "the lease", days=9))
-    assert [c.id for c in capsules.selected(held, "lease", now=NOW)] == ["meant", "c0", "c1"]
+    assert [c.id for c in continuity.selected(held, "lease", now=NOW)] == ["meant", "c0", "c1"]
     hidden = [capsule("old", days=20), capsule("gone", state="superseded"), capsule("forgotten", forgotten_at=5)]
-    assert capsules.selected(hidden, "tea", now=NOW) == ()
-    assert capsules.selected([capsule("done", state="done")], "swimming", now=NOW) == ()
+    assert continuity.selected(hidden, "tea", now=NOW) == ()
+    assert continuity.selected([capsule("done", state="done")], "swimming", now=NOW) == ()
 
 
 def test_only_the_twelve_newest_are_considered() -> None:
     held = [capsule(f"c{number}", f"matter {number}", days=1) for number in range(limits.CAPSULES_CONSIDERED)]
     held.append(capsule("meant", "the lease", days=9))
-    assert "meant" not in [c.id for c in capsules.selected(held, "lease", now=NOW)]
+    assert "meant" not in [c.id for c in continuity.selected(held, "lease", now=NOW)]
 
 
 def test_a_block_never_has_more_than_nine_hundred_characters_and_no_half_capsule() -> None:
     told = [capsule("a", summary="x" * 500), capsule("b", summary="y" * 500), capsule("c", next_step="sign")]
-    block = capsules.block(told)
+    block = continuity.block(told)
     assert len(block) <= limits.CAPSULE_BLOCK_CHARS
     assert ("x" * 500 in block, "y" in block.split("\n")[-1][:20]) == (True, False)
     assert block.endswith("Next: sign")
@@ -59,9 +59,9 @@ def test_a_block_never_has_more_than_nine_hundred_characters_and_no_half_capsule
 
 def test_those_give_way_that_are_worth_least_and_never_those_just_written() -> None:
     held = [capsule(f"c{number:02}", f"m{number}", days=number) for number in range(17)]
-    assert [c.id for c in capsules.giving_way(held, fresh=frozenset(), now=NOW)] == ["c16"]
+    assert [c.id for c in continuity.giving_way(held, fresh=frozenset(), now=NOW)] == ["c16"]
     held[3] = capsule("replaced", "m3", state="superseded")
-    assert [c.id for c in capsules.giving_way(held, fresh=frozenset(), now=NOW)] == ["replaced"]
-    assert capsules.giving_way(held, fresh=frozenset(c.id for c in held), now=NOW) == ()
+    assert [c.id for c in continuity.giving_way(held, fresh=frozenset(), now=NOW)] == ["replaced"]
+    assert continuity.giving_way(held, fresh=frozenset(c.id for c in held), now=NOW) == ()
     many = [capsule(f"d{number:03}", days=1, conversation=f"k{number}") for number in range(98)]
-    assert len(capsules.giving_way(many, fresh=frozenset(), now=NOW)) == 2
+    assert len(continuity.giving_way(many, fresh=frozenset(), now=NOW)) == 2

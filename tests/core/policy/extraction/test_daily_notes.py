@@ -3,9 +3,9 @@
 import pytest
 
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.ids import ConversationTag
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.roles import Role
+from elytron_core.evidence import Role
+from elytron_core.ids import ConversationTag, TurnId
+from elytron_core.planes import transcript
 from elytron_core.policy.extraction import daily_notes, rule_facts
 
 NOW = Instant(1_767_225_600_000)
@@ -13,7 +13,7 @@ TAG = ConversationTag("a" * 24)
 TELLING = "I met Ada in 2019."
 
 
-def turns(*told: tuple[int, str], **more: object) -> list[tuple[transcript.TurnId, transcript.Turn]]:
+def turns(*told: tuple[int, str], **more: object) -> list[tuple[TurnId, transcript.Turn]]:
     """Return the turns that were said some days ago."""
     return [
         (

@@ -6,10 +6,9 @@ import pytest
 
 from elytron_core import limits
 from elytron_core.errors import UnreadableFile
-from elytron_core.planes.knowledge.long_term import Confidence
+from elytron_core.planes.facts import Confidence
 from elytron_core.policy.extraction.fact_language import parse_language
-from elytron_core.policy.extraction.fact_reader import FactReader, shipped_readers
-from elytron_core.policy.extraction.rule_facts import SENTENCE_CHARS, glean
+from elytron_core.policy.extraction.rule_facts import SENTENCE_CHARS, FactReader, glean, shipped_readers
 
 FRAME = """
 language = "de"

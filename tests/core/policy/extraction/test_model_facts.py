@@ -6,10 +6,9 @@ from hypothesis import strategies as st
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.planes.conversation.actors import ActorAttribution
-from elytron_core.planes.conversation.candidates import CandidateDraft, FactProposal, OriginTag, SkillProposal, Verdict
-from elytron_core.planes.conversation.transcript import Lifecycle, Message, Role, ToolObservation, Turn, TurnSource
-from elytron_core.planes.evidence import EvidenceAuthority
+from elytron_core.evidence import EvidenceAuthority, Role
+from elytron_core.planes.candidates import CandidateDraft, FactProposal, OriginTag, SkillProposal, Verdict
+from elytron_core.planes.transcript import ActorAttribution, Lifecycle, Message, ToolObservation, Turn, TurnSource
 from elytron_core.policy.extraction import model_facts
 from elytron_core.policy.extraction.model_facts import ExtractedItem, ExtractedItems, Gate
 

@@ -1,8 +1,9 @@
 """Prompts: the part of a turn that a model is shown."""
 
 from elytron_core.clock import Instant
-from elytron_core.planes.conversation.transcript import Message, Role, Turn
-from elytron_core.planes.knowledge import long_term
+from elytron_core.evidence import Role
+from elytron_core.planes import facts
+from elytron_core.planes.transcript import Message, Turn
 from elytron_core.policy.extraction import prompts
 
 AT = Instant(1_767_225_600_000)
@@ -24,7 +25,7 @@ def test_a_prompt_shows_no_secret_and_none_of_this_memorys_own_output() -> None:
 
 
 def test_a_prompt_holds_standing_topics_and_what_was_said_before() -> None:
-    known = long_term.Fact.model_validate(
+    known = facts.Fact.model_validate(
         {
             "id": "f",
             "kind": "profile",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from elytron_core.planes.knowledge.long_term import FactOperation, Kind
+from elytron_core.planes.facts import FactOperation, Kind
 from elytron_core.policy.extraction import rule_facts
 from elytron_core.policy.extraction.rule_facts import glean
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from elytron_core.policy.extraction import structured_output
+from elytron_core.policy.extraction import prompts
 from elytron_core.policy.extraction.model_facts import ExtractedItems
 
 
 def test_a_schema_demands_every_field_and_no_other() -> None:
-    schema = json.loads(structured_output.schema_of(ExtractedItems))
+    schema = json.loads(prompts.schema_of(ExtractedItems))
     found = schema["$defs"]["ExtractedItem"]
     assert found["required"] == list(found["properties"])
     assert found["additionalProperties"] is False
@@ -26,10 +26,10 @@ def test_a_schema_demands_every_field_and_no_other() -> None:
     ],
 )
 def test_an_answer_is_read_without_the_text_around_it(text: str, bare: str) -> None:
-    assert structured_output.bare(text) == bare
+    assert prompts.bare(text) == bare
 
 
 def test_half_an_answer_is_known_as_such() -> None:
-    assert structured_output.looks_cut('{"items": [{"topic": "resi')
-    assert not structured_output.looks_cut('{"items": []}')
-    assert not structured_output.looks_cut("I cannot answer that")
+    assert prompts.looks_cut('{"items": [{"topic": "resi')
+    assert not prompts.looks_cut('{"items": []}')
+    assert not prompts.looks_cut("I cannot answer that")

@@ -5,16 +5,15 @@ from collections.abc import Iterable
 import pytest
 
 from elytron_core.clock import Instant
-from elytron_core.policy.extraction import wishes_in_force
-from elytron_core.policy.extraction.wishes_in_force import Said
-from elytron_core.policy.projection.items import WishItem
-from elytron_core.text.standing_phrases import Lasting, StandingPhrases
+from elytron_core.policy.extraction.wishes import Said, standing_wishes
+from elytron_core.policy.projection.sections import WishItem
+from elytron_core.text.phrases import Lasting, StandingPhrases
 
 
 def held(latest_first: Iterable[Said]) -> tuple[WishItem, ...]:
     """Return what holds by the phrases that ship."""
     lasting = StandingPhrases.load().lasting
-    return wishes_in_force.standing_wishes(latest_first, is_standing=lambda text: lasting(text) is not Lasting.NOT)
+    return standing_wishes(latest_first, is_standing=lambda text: lasting(text) is not Lasting.NOT)
 
 
 def wishes(*texts: str) -> list[str]:

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from elytron_core.contracts.admin.platform import CapabilityPolicy, MemoryCapabilityCatalog, PlatformCapabilitySnapshot
-from elytron_core.planes.knowledge.profiles import ProfileName
-from elytron_core.policy.host.capabilities import SHIPPED, Circumstances, Part, catalog, snapshot
-from elytron_core.policy.host.profiles import default_profile, profile_of
+from elytron_core.contracts.inspection import CapabilityPolicy, MemoryCapabilityCatalog, PlatformCapabilitySnapshot
+from elytron_core.policy.host import SHIPPED, Circumstances, Part, catalog, default_profile, profile_of, snapshot
+from elytron_core.profiles import ProfileName
 
 RECORDED = Path(__file__).parent / "capabilities"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from elytron_core.contracts.modes import HostRoom, ModeAction, ModeInput, Pressure
-from elytron_core.policy.host import modes
+from elytron_core.policy import host
+from elytron_core.profiles import HostRoom, ModeAction, ModeInput, Pressure
 
 REFUSED: dict[str, tuple[ModeInput, dict[str, str]]] = {
     "nothing": (ModeInput(), {}),
@@ -32,17 +32,17 @@ REFUSED: dict[str, tuple[ModeInput, dict[str, str]]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_each_mode_refuses_what_it_must_and_says_why(name: str) -> None:
     mode, refused = REFUSED[name]
-    said = modes.admissions(mode)
+    said = host.admissions(mode)
     assert [one.action for one in said] == list(ModeAction)
     assert {one.action.value: one.reason for one in said if not one.admitted} == refused
-    assert all(modes.is_admitted(one.action, mode) is one.admitted for one in said)
+    assert all(host.is_admitted(one.action, mode) is one.admitted for one in said)
 
 
 def test_a_host_near_its_floor_leaves_less_of_the_budget() -> None:
-    shares = [modes.room_percent(HostRoom(free_bytes=free, floor_bytes=10)) for free in (0, 10, 11, 20, 21)]
-    assert (shares, modes.room_percent(None)) == ([50, 50, 75, 75, 100], 100)
+    shares = [host.room_percent(HostRoom(free_bytes=free, floor_bytes=10)) for free in (0, 10, 11, 20, 21)]
+    assert (shares, host.room_percent(None)) == ([50, 50, 75, 75, 100], 100)
 
 
 def test_the_harder_pressure_counts() -> None:
-    assert modes.worse(Pressure.CAUTIOUS, Pressure.NORMAL) is Pressure.CAUTIOUS
-    assert modes.worse(Pressure.CAUTIOUS, Pressure.CRITICAL) is Pressure.CRITICAL
+    assert host.worse(Pressure.CAUTIOUS, Pressure.NORMAL) is Pressure.CAUTIOUS
+    assert host.worse(Pressure.CAUTIOUS, Pressure.CRITICAL) is Pressure.CRITICAL

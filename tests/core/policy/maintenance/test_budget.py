@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.planes.admin.jobs import DaySpent, Maintained, SpendingBook, Spent
-from elytron_core.policy.maintenance import budget as maintenance_budget
-from elytron_core.policy.maintenance.budget import Budget
+from elytron_core.planes.jobs import DaySpent, Maintained, SpendingBook, Spent
+from elytron_core.policy import maintenance as maintenance_budget
+from elytron_core.policy.maintenance import Budget
 
 NOON = Instant(20_000 * DAY_MS + 12 * 3_600_000)
 

@@ -4,36 +4,37 @@ import pytest
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.contracts.admin.maintenance import MaintenanceRefusal, WorkHealth
-from elytron_core.contracts.modes import ModeInput, Pressure
+from elytron_core.contracts.maintenance import MaintenanceRefusal, WorkHealth
+from elytron_core.evidence import Role
 from elytron_core.ids import ConversationTag
-from elytron_core.planes.admin.jobs import JobId, JobState, Queue, QueuedJob
-from elytron_core.planes.conversation import execution, summaries, transcript
-from elytron_core.planes.conversation.candidates import SkillProposal
-from elytron_core.planes.conversation.continuity import CapsuleKind, CapsuleState
-from elytron_core.planes.knowledge import long_term, notes
+from elytron_core.planes import continuity, transcript
+from elytron_core.planes.candidates import SkillProposal
+from elytron_core.planes.continuity import CapsuleKind, CapsuleState
+from elytron_core.planes.facts import Fact, Kind
+from elytron_core.planes.jobs import JobId, JobState, Queue, QueuedJob
+from elytron_core.policy import maintenance as maintenance_due
 from elytron_core.policy.extraction import prompts
-from elytron_core.policy.maintenance import due as maintenance_due
+from elytron_core.profiles import ModeInput, Pressure
 
 NOW = Instant(1_767_225_600_000)
 
 
-def summary(messages: int) -> summaries.SessionSummary:
-    return summaries.SessionSummary(
-        id=summaries.SummaryId("summary:1"), text="x", messages=messages, channel="c", conversation="d", updated_at=NOW
+def summary(messages: int) -> continuity.SessionSummary:
+    return continuity.SessionSummary(
+        id=continuity.SummaryId("summary:1"), text="x", messages=messages, channel="c", conversation="d", updated_at=NOW
     )
 
 
-def state(**changes: object) -> execution.ExecutionState:
-    made = execution.ExecutionState(
-        id=execution.ExecutionId("state:1"), goal="Ship the release", channel="c", conversation="d", updated_at=NOW
+def state(**changes: object) -> continuity.ExecutionState:
+    made = continuity.ExecutionState(
+        id=continuity.ExecutionId("state:1"), goal="Ship the release", channel="c", conversation="d", updated_at=NOW
     )
     return made.model_copy(update=changes)
 
 
-def fact(kind: long_term.Kind, *, days: int, name: str = "f") -> long_term.Fact:
+def fact(kind: Kind, *, days: int, name: str = "f") -> Fact:
     at = Instant(NOW - days * DAY_MS)
-    return long_term.Fact.model_validate(
+    return Fact.model_validate(
         {
             "id": name,
             "kind": kind,
@@ -81,7 +82,7 @@ def test_state_is_due_where_tools_were_used_or_work_goes_on() -> None:
         sequence=1,
         channel="c",
         conversation="d",
-        messages=(transcript.Message(text="a"), transcript.Message(role=transcript.Role.ASSISTANT, text="b")),
+        messages=(transcript.Message(text="a"), transcript.Message(role=Role.ASSISTANT, text="b")),
         recorded_at=NOW,
     )
     used = said.model_copy(
@@ -90,28 +91,28 @@ def test_state_is_due_where_tools_were_used_or_work_goes_on() -> None:
     assert not maintenance_due.is_state_due([said], None)
     assert maintenance_due.is_state_due([used], None)
     assert maintenance_due.is_state_due([said], state())
-    assert not maintenance_due.is_state_due([said], state(status=execution.ExecutionStatus.DONE))
+    assert not maintenance_due.is_state_due([said], state(status=continuity.ExecutionStatus.DONE))
 
 
 def test_tasks_live_45_days_and_projects_180_and_who_somebody_is_for_ever() -> None:
     facts = [
-        fact(long_term.Kind.TASK, days=45, name="a"),
-        fact(long_term.Kind.TASK, days=46, name="b"),
-        fact(long_term.Kind.PROJECT, days=181, name="c"),
-        fact(long_term.Kind.PROFILE, days=4_000, name="d"),
+        fact(Kind.TASK, days=45, name="a"),
+        fact(Kind.TASK, days=46, name="b"),
+        fact(Kind.PROJECT, days=181, name="c"),
+        fact(Kind.PROFILE, days=4_000, name="d"),
     ]
     assert maintenance_due.outlived(facts, NOW) == ("b", "c")
 
 
 def test_facts_beyond_a_kinds_soft_budget_are_counted() -> None:
-    facts = [fact(long_term.Kind.RELATIONSHIP, days=1, name=f"f{number}") for number in range(10)]
+    facts = [fact(Kind.RELATIONSHIP, days=1, name=f"f{number}") for number in range(10)]
     assert maintenance_due.over_budget(facts) == {"over_relationship": 2}
 
 
 def test_a_month_tells_its_days_in_their_order_after_what_it_told_before() -> None:
-    def note(period: str, text: str) -> notes.DailyNote:
-        return notes.DailyNote(
-            id=notes.NoteId(f"note:{period}"), period=period, text=text, channel="c", conversation="d",
+    def note(period: str, text: str) -> continuity.DailyNote:
+        return continuity.DailyNote(
+            id=continuity.NoteId(f"note:{period}"), period=period, text=text, channel="c", conversation="d",
             observed_at=NOW, recorded_at=NOW, updated_at=NOW,
         )  # fmt: skip
 
@@ -127,7 +128,7 @@ def test_standing_work_becomes_a_capsule_and_finished_work_a_resolution() -> Non
     assert (going.capsule_kind, going.state, going.unresolved) == (
         CapsuleKind.WORK_SESSION, CapsuleState.ACTIVE, ("no key", "tag"),
     )  # fmt: skip
-    done = maintenance_due.capsule_of(state(status=execution.ExecutionStatus.DONE, last_output="v1 is out"), ())
+    done = maintenance_due.capsule_of(state(status=continuity.ExecutionStatus.DONE, last_output="v1 is out"), ())
     assert done is not None
     assert (done.capsule_kind, done.outcome) == (CapsuleKind.TASK_RESOLUTION, "v1 is out")
     assert maintenance_due.capsule_of(state(), ()) is None
@@ -135,7 +136,7 @@ def test_standing_work_becomes_a_capsule_and_finished_work_a_resolution() -> Non
 
 def test_only_finished_work_of_three_steps_teaches_a_procedure() -> None:
     steps = ("Run the tests", "Tag the commit", "Push the tag")
-    done = state(status=execution.ExecutionStatus.DONE, done=steps, decisions=("never on Fridays",))
+    done = state(status=continuity.ExecutionStatus.DONE, done=steps, decisions=("never on Fridays",))
     draft = maintenance_due.learned_of(done, ("aa.1",))
     assert draft is not None
     assert isinstance(draft.proposal, SkillProposal)
@@ -169,7 +170,7 @@ def test_a_summary_is_shown_the_latest_words_where_not_all_have_room() -> None:
             sequence=number, channel="c", conversation="d", recorded_at=NOW,
             messages=(
                 transcript.Message(text=f"{number} " + "x" * 3_000),
-                transcript.Message(role=transcript.Role.TOOL, text="raw"),
+                transcript.Message(role=Role.TOOL, text="raw"),
             ),
         )
         for number in range(1, 20)
@@ -197,10 +198,10 @@ def test_state_is_shown_what_tools_did_but_nothing_from_outside() -> None:
 
 
 def test_a_month_takes_in_the_days_that_it_can_cite() -> None:
-    def note(period: str, *citations: str) -> notes.DailyNote:
+    def note(period: str, *citations: str) -> continuity.DailyNote:
         about = {"channel": "c", "conversation": "d", "observed_at": NOW, "recorded_at": NOW, "updated_at": NOW}
         said = {"id": period, "period": period, "text": "x", "citations": citations}
-        return notes.DailyNote.model_validate(about | said)
+        return continuity.DailyNote.model_validate(about | said)
 
     month = note("2026-08", *(str(number) for number in range(30)))
     large, small, known = note("2026-08-01", "a", "b", "c"), note("2026-08-02", "a", "b"), note("2026-08-03", "1")

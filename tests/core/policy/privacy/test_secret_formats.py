@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elytron_core.policy.privacy.secret_formats import BEGINNING, WITHIN
-from elytron_core.policy.privacy.secrets import is_suspect, scrub
+from elytron_core.policy.privacy import BEGINNING, WITHIN, is_suspect, scrub
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 HEX = "0123456789abcdef" * 8

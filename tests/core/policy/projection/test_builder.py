@@ -7,31 +7,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elytron_core.clock import Instant, instant
-from elytron_core.contracts.conversation.projection import MissReason, Pressure, SectionName
-from elytron_core.contracts.knowledge.recall import Plane
-from elytron_core.contracts.scope_fields import Clip, ClipReason
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import long_term
-from elytron_core.policy.projection import builder, lines, sections
-from elytron_core.policy.projection.builder import (
-    ProjectionInputs,
-    RecalledItem,
-    RecentMessage,
-    StandingFact,
-    StandingSkill,
-    WishItem,
-)
+from elytron_core.contracts.projection import MissReason, ProjectionSection, SectionName
+from elytron_core.contracts.recall import Plane
+from elytron_core.evidence import Role
+from elytron_core.planes import facts
+from elytron_core.policy.projection import builder, sections
+from elytron_core.policy.projection.builder import ProjectionInputs
 from elytron_core.policy.projection.escape import escape
+from elytron_core.policy.projection.sections import RecalledItem, RecentMessage, StandingFact, StandingSkill, WishItem
+from elytron_core.profiles import Pressure
+from elytron_core.scope import Clip, ClipReason
 
 MARK = "7f3a9c"
 AT = instant("2025-03-02T14:05:33Z")
-USER = transcript.Role.USER
+USER = Role.USER
 HEADER = len(builder.POLICY)
 FENCE = len(f"\n<memory-{MARK}>\n</memory-{MARK}>")
 
 
 def fact(name: str = "f1", content: str = "Mina drinks green tea", **fields: object) -> StandingFact:
-    given = {"kind": long_term.Kind.PREFERENCE, "topic": "tea", "at": AT, **fields}
+    given = {"kind": facts.Kind.PREFERENCE, "topic": "tea", "at": AT, **fields}
     return StandingFact.model_validate({"id": name, "content": content, **given})
 
 
@@ -65,7 +60,7 @@ def build(inputs: ProjectionInputs, mark: str = MARK) -> builder.Projection:
     return builder.build(inputs, mark=mark)
 
 
-def section(made: builder.Projection, name: SectionName) -> builder.ProjectionSection:
+def section(made: builder.Projection, name: SectionName) -> ProjectionSection:
     return next(part for part in made.sections if part.name is name)
 
 
@@ -81,11 +76,11 @@ TEXTS = st.one_of(
 NAMES = st.one_of(st.none(), TEXTS)
 INSTANTS = st.one_of(st.none(), st.integers(-2_208_988_800_000, 32_503_679_999_999).map(Instant))
 FACTS = st.builds(
-    StandingFact, id=st.text(max_size=3), kind=st.sampled_from(long_term.Kind), topic=TEXTS, content=TEXTS, at=INSTANTS
+    StandingFact, id=st.text(max_size=3), kind=st.sampled_from(facts.Kind), topic=TEXTS, content=TEXTS, at=INSTANTS
 )
 SKILLS = st.builds(StandingSkill, id=st.text(max_size=3), title=TEXTS, summary=TEXTS)
 MESSAGES = st.builds(
-    RecentMessage, id=st.text(max_size=3), role=st.sampled_from(transcript.Role), text=TEXTS, speaker=NAMES, at=INSTANTS
+    RecentMessage, id=st.text(max_size=3), role=st.sampled_from(Role), text=TEXTS, speaker=NAMES, at=INSTANTS
 )
 ITEMS = st.builds(
     RecalledItem, id=st.text(max_size=3), plane=st.sampled_from(Plane), text=TEXTS, speaker=NAMES, at=INSTANTS
@@ -127,7 +122,7 @@ def test_a_block_never_exceeds_its_budget_and_every_memory_keeps_to_its_line(
 def test_nothing_is_clipped_to_a_fragment(inputs: ProjectionInputs) -> None:
     for line in build(inputs).block.splitlines():
         text = re.sub(r"^- (\[[^\]]*\] )?", "", line)
-        if line.startswith("- ") and text.endswith("…") and len(text) < lines.ITEM_CHARS_MIN:
+        if line.startswith("- ") and text.endswith("…") and len(text) < sections.ITEM_CHARS_MIN:
             # Short and with an ellipsis: the text given was so.
             assert any("…" in given for given in texts_of(inputs))
 
@@ -178,7 +173,7 @@ def test_a_line_without_time_or_speaker_says_what_it_knows() -> None:
             max_chars=4_000,
             facts=(fact(at=None),),
             skills=(skill(summary=""),),
-            recent=(RecentMessage(id="m1", role=transcript.Role.ASSISTANT, text="Gladly."),),
+            recent=(RecentMessage(id="m1", role=Role.ASSISTANT, text="Gladly."),),
             recalled=(
                 RecalledItem(id="r1", plane=Plane.TRANSCRIPT, text="Low tide at noon"),
                 RecalledItem(id="r2", plane=Plane.LONG_TERM, text="Tomas swims"),
@@ -312,7 +307,7 @@ def test_ordinary_angle_brackets_and_joined_emoji_stay() -> None:
 
 def test_a_long_memory_is_clipped_in_any_room() -> None:
     made = build(ProjectionInputs(max_chars=100_000, recalled=(recalled(text="a" * 5_000),)))
-    assert made.block.splitlines()[-2] == f"- [2025-03-02 14:05 Tomas] {'a' * (lines.ITEM_CHARS_MAX - 1)}…"
+    assert made.block.splitlines()[-2] == f"- [2025-03-02 14:05 Tomas] {'a' * (sections.ITEM_CHARS_MAX - 1)}…"
     assert made.truncated
     assert [(clip.what, clip.reason, clip.dropped) for clip in made.limited_by] == [
         ("ends of recalled", ClipReason.CHARS, 1)
@@ -321,7 +316,7 @@ def test_a_long_memory_is_clipped_in_any_room() -> None:
 
 def test_a_long_name_is_cut() -> None:
     made = build(ProjectionInputs(max_chars=4_000, recent=(message(speaker="n" * 200),)))
-    assert made.block.splitlines()[-2] == f"- [2025-03-02 14:05 {'n' * lines.LABEL_CHARS}] Shall we swim on Sunday?"
+    assert made.block.splitlines()[-2] == f"- [2025-03-02 14:05 {'n' * sections.LABEL_CHARS}] Shall we swim on Sunday?"
 
 
 def test_the_latest_messages_stay_without_a_gap() -> None:
@@ -329,7 +324,7 @@ def test_the_latest_messages_stay_without_a_gap() -> None:
     taken = len("\n- [2025-03-02 14:05 Mina] ") * 3 + 82 + 82 + 1
     made = build(
         ProjectionInputs(
-            max_chars=HEADER + FENCE + len("\nRecent messages:") + taken + lines.ITEM_CHARS_MIN,
+            max_chars=HEADER + FENCE + len("\nRecent messages:") + taken + sections.ITEM_CHARS_MIN,
             recent=(*said, message("short", "."), message("last", "z" * 82)),
         )
     )
@@ -361,7 +356,7 @@ def test_room_that_messages_do_not_need_goes_to_recall_and_the_other_way_round()
         (ProjectionInputs(max_chars=room, recalled=(recalled(),), recent=long_talk), SectionName.RECENT),
     ):
         made = build(inputs)
-        assert room - len(made.block) < lines.ITEM_CHARS_MIN + 30
+        assert room - len(made.block) < sections.ITEM_CHARS_MIN + 30
         assert len(section(made, name).included) > 20
 
 

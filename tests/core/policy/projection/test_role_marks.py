@@ -3,7 +3,7 @@
 import pytest
 
 from elytron_core.policy.projection.escape import escape, unlinked
-from elytron_core.policy.projection.lines import line_of
+from elytron_core.policy.projection.sections import line_of
 
 FAMILIES = {
     "llama 2": "<s> </s> [INST] [/INST] <<SYS>> <</SYS>> <unk>",

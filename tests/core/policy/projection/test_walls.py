@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from tests.core.policy.projection.test_builder import AT, build, fact, message, recalled
 
-from elytron_core.contracts.conversation.projection import SectionName
+from elytron_core.contracts.projection import SectionName
 from elytron_core.model import Value
-from elytron_core.policy.projection import builder, lines
-from elytron_core.policy.projection.builder import ProjectionInputs, StandingSkill, WishItem
-from elytron_core.policy.projection.items import LabelledItem
+from elytron_core.policy.projection import builder, sections
+from elytron_core.policy.projection.builder import ProjectionInputs
+from elytron_core.policy.projection.sections import LabelledItem, StandingSkill, WishItem
 
 
 def test_no_link_from_outside_is_live_in_any_section() -> None:
@@ -55,8 +55,8 @@ def test_what_is_withheld_is_in_no_section(field: str, item: Value) -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_line_that_says_something_else_is_reported_in_any_place(monkeypatch: pytest.MonkeyPatch, place: int) -> None:
-    def changed(memory: str, *given: Any, **more: Any) -> lines.Line:
-        line = lines.line_of(memory, *given, **more)
+    def changed(memory: str, *given: Any, **more: Any) -> sections.Line:
+        line = sections.line_of(memory, *given, **more)
         return replace(line, text="Obey me") if memory == f"r{place}" else line
 
     inputs = ProjectionInputs(
@@ -68,7 +68,7 @@ def test_a_line_that_says_something_else_is_reported_in_any_place(monkeypatch: p
 
 
 def test_a_text_of_just_the_longest_length_is_whole() -> None:
-    for chars in (lines.ITEM_CHARS_MAX, 4 * lines.ITEM_CHARS_MAX):
-        line = lines.line_of("m", (), "a" * chars, most=chars)
+    for chars in (sections.ITEM_CHARS_MAX, 4 * sections.ITEM_CHARS_MAX):
+        line = sections.line_of("m", (), "a" * chars, most=chars)
         assert (line.clipped, len(line.text)) == (False, chars)
-    assert lines.line_of("m", (), "a" * (lines.ITEM_CHARS_MAX + 1)).clipped
+    assert sections.line_of("m", (), "a" * (sections.ITEM_CHARS_MAX + 1)).clipped

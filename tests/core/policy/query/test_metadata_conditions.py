@@ -2,8 +2,8 @@
 
 import pytest
 
-from elytron_core.contracts.conditions import AnyOf, Comparison, Condition, Scalar
-from elytron_core.policy.query.metadata_conditions import hold
+from elytron_core.contracts.recall import AnyOf, Comparison, Condition, Scalar
+from elytron_core.policy.ranking.query import hold
 
 FIELDS: dict[str, Scalar] = {"team": "Red", "size": 3, "share": 0.5, "open": True, "note": None}
 C = Comparison

@@ -3,8 +3,7 @@
 import pytest
 
 from elytron_core.clock import instant
-from elytron_core.policy.query.question import Owner, Version, read
-from elytron_core.policy.query.question_label import QuestionLabel
+from elytron_core.policy.ranking.query import Owner, QuestionLabel, Version, read
 from elytron_core.text.features import Trait
 
 NOW = instant("2026-03-10T12:00:00Z")

@@ -2,8 +2,8 @@
 
 from tests.core.policy.ranking.test_facts import query
 
-from elytron_core.contracts.knowledge.skills import AgentSkillSummary
-from elytron_core.policy.ranking.agent_skills import score_agent_skills
+from elytron_core.contracts.skills import AgentSkillSummary
+from elytron_core.policy.ranking.skills import score_agent_skills
 
 
 def agent_skill(name: str, description: str) -> AgentSkillSummary:

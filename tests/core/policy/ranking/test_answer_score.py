@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_core import limits
-from elytron_core.contracts.knowledge.recall import RecallOutcome
-from elytron_core.policy.ranking.answer_score import COMPARED, Signs, answered, of_any, outcome, scores
+from elytron_core.contracts.recall import RecallOutcome
+from elytron_core.policy.ranking.weights import COMPARED, Signs, answered, of_any, outcome, scores
 
 shares = st.floats(0.0, 1.0)
 encoders = pytest.mark.parametrize("is_encoded", [False, True])

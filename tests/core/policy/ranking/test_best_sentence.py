@@ -2,7 +2,7 @@
 
 import pytest
 
-from elytron_core.policy.ranking.best_sentence import ASKS, FITS, Nearest, Sought, nearest, sentences_of
+from elytron_core.policy.ranking.excerpts import ASKS, FITS, Nearest, Sought, nearest, sentences_of
 from elytron_core.text.analyser import Analyser
 from elytron_core.text.features import Trait
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core.clock import Instant, instant
+from elytron_core.clock import DAY_MS, Instant, instant
 from elytron_core.ids import FactId
-from elytron_core.planes.knowledge.long_term import Authority, Confidence, Fact, Kind
+from elytron_core.planes.facts import Authority, Confidence, Fact, Kind
 from elytron_core.policy.ranking.facts import (
     STANDARD,
     FactQuery,
@@ -22,7 +22,6 @@ from elytron_core.policy.ranking.facts import (
     score_facts,
     told,
 )
-from elytron_core.policy.temporal.freshness import DAY_MS
 
 NOW = instant("2025-06-30T12:00:00Z")
 LONG_AGO = Instant(NOW - 60 * DAY_MS)

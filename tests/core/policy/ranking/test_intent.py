@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core.contracts.knowledge.recall import Plane
-from elytron_core.policy.ranking import intent
-from elytron_core.policy.ranking.intent import Intent
+from elytron_core.contracts.recall import Plane
+from elytron_core.policy.ranking import weights
+from elytron_core.policy.ranking.weights import Intent
 
 QUERIES = {
     "what is my favourite tea?": Intent.FACTUAL,
@@ -28,11 +28,11 @@ QUERIES = {
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_the_words_of_a_query_say_what_it_is_after(query: str) -> None:
-    assert intent.route(query).intent is QUERIES[query]
+    assert weights.route(query).intent is QUERIES[query]
 
 
 def test_each_intent_has_its_own_order_of_planes_and_favours_its_own() -> None:
-    routes = [intent.route(query) for query in ("who is Mina", "how to brew", "where were we", "who said so", "tea")]
+    routes = [weights.route(query) for query in ("who is Mina", "how to brew", "where were we", "who said so", "tea")]
     assert [route.planes[0] for route in routes] == [
         Plane.LONG_TERM,
         Plane.PROCEDURAL,
@@ -52,14 +52,14 @@ def test_each_intent_has_its_own_order_of_planes_and_favours_its_own() -> None:
 
 
 def test_a_kind_and_a_topic_name_a_slot() -> None:
-    assert intent.route("Preference:  Green   Tea").slot == "preference:green tea"
+    assert weights.route("Preference:  Green   Tea").slot == "preference:green tea"
     for query in ("tea: green", "preference:", "note this: tea"):
-        assert intent.route(query).slot is None
+        assert weights.route(query).slot is None
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 64))
 def test_favour_keeps_the_order_of_a_plane_and_the_scale(one: float, other: float, favour: float) -> None:
-    low, high = sorted((intent.lifted(one, favour), intent.lifted(other, favour)))
+    low, high = sorted((weights.lifted(one, favour), weights.lifted(other, favour)))
     assert 0 <= low <= high <= 1
-    assert intent.lifted(min(one, other), favour) == low
-    assert intent.lifted(one, favour) >= one
+    assert weights.lifted(min(one, other), favour) == low
+    assert weights.lifted(one, favour) >= one

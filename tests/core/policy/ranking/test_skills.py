@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.policy.ranking.test_facts import LONG_AGO, NOW, query
 
+from elytron_core.clock import DAY_MS
 from elytron_core.ids import SkillId
-from elytron_core.planes.knowledge.procedural import Skill, SkillState
+from elytron_core.planes.skills import Skill, SkillState
 from elytron_core.policy.ranking.facts import FactQuery
 from elytron_core.policy.ranking.skills import ScoredSkill, SkillWeights, score_skills
 from elytron_core.policy.skills.quality import quality
-from elytron_core.policy.temporal.freshness import DAY_MS
 
 NO_LIKENESS = SkillWeights(trigram_max=0)
 

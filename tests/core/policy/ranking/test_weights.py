@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_core.clock import instant
-from elytron_core.contracts.knowledge.recall import Diversity
-from elytron_core.policy.query.question import read
-from elytron_core.policy.query.question_label import QuestionLabel
+from elytron_core.contracts.recall import Diversity
+from elytron_core.policy.ranking.query import QuestionLabel, read
 from elytron_core.policy.ranking.weights import (
     HALF_STRENGTH,
     LATER,

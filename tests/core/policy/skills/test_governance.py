@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.policy.skills.test_quality import NOW, aged, skill
 
-from elytron_core.clock import Instant
-from elytron_core.planes.knowledge.procedural import Skill, SkillState
+from elytron_core.clock import DAY_MS, Instant
+from elytron_core.planes.skills import Skill, SkillState
 from elytron_core.policy.skills.governance import counted, govern
-from elytron_core.policy.temporal.freshness import DAY_MS
 
 
 def digest(one: Skill) -> str:

@@ -3,8 +3,8 @@
 import pytest
 from tests.core.policy.skills.test_quality import skill
 
-from elytron_core.planes.knowledge.procedural import Skill
-from elytron_core.policy.skills.likeness import COMPARED, Look, Looks, is_duplicate, similarity
+from elytron_core.planes.skills import Skill
+from elytron_core.policy.skills.governance import COMPARED, Look, Looks, is_duplicate, similarity
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_core import limits
-from elytron_core.clock import Instant, instant
+from elytron_core.clock import DAY_MS, Instant, instant
 from elytron_core.ids import SkillId
-from elytron_core.planes.knowledge.procedural import (
+from elytron_core.planes.skills import (
     LineageStatus,
     ReuseOutcome,
     Skill,
@@ -17,7 +17,6 @@ from elytron_core.planes.knowledge.procedural import (
 )
 from elytron_core.policy.skills import quality
 from elytron_core.policy.skills.quality import Fate
-from elytron_core.policy.temporal.freshness import DAY_MS
 
 NOW = instant("2026-06-30T12:00:00Z")
 HOUR_MS = 3_600_000

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_core.clock import instant
-from elytron_core.policy.temporal.dates import Named, day_of, named_in
+from elytron_core.policy.temporal.time_ranges import Named, day_of, named_in
 
 
 @pytest.mark.parametrize(

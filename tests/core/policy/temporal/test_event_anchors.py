@@ -3,8 +3,8 @@
 import pytest
 
 from elytron_core.clock import Instant, instant
-from elytron_core.policy.query.question import read
-from elytron_core.policy.temporal.event_anchors import Side, anchor_in, spans_of
+from elytron_core.policy.ranking.query import read
+from elytron_core.policy.temporal.time_ranges import Side, anchor_in, spans_of
 
 NOW = instant("2026-03-10T12:00:00Z")
 DAY = 86_400_000

@@ -2,10 +2,10 @@
 
 import pytest
 
-from elytron_core.clock import Instant
+from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import FactId
-from elytron_core.planes.knowledge.long_term import Fact, Kind
-from elytron_core.policy.temporal.freshness import AGES, AGING, DAY_MS, FRESH, PACES, STALE, Freshness, freshness
+from elytron_core.planes.facts import Fact, Kind
+from elytron_core.policy.temporal.validity import AGES, AGING, FRESH, PACES, STALE, Freshness, freshness
 
 THEN = Instant(1_700_000_000_000)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from elytron_core.clock import Instant
-from elytron_core.planes.knowledge.long_term import Fact, State
+from elytron_core.planes.facts import Fact, State
 from elytron_core.policy.temporal import validity
 
 

@@ -13,7 +13,7 @@ from elytron_core.contracts.tools import (
     RegistryRefusal,
     ToolOutcome,
 )
-from elytron_core.planes.knowledge.procedural import ReuseOutcome
+from elytron_core.planes.skills import ReuseOutcome
 from elytron_core.planes.tools import (
     AgentToolDescriptor,
     AgentToolRegistrySnapshot,
@@ -21,9 +21,8 @@ from elytron_core.planes.tools import (
     ExperienceStatus,
     ToolExperience,
 )
-from elytron_core.policy.tools import experience as tools_experience
-from elytron_core.policy.tools import fingerprints
-from elytron_core.policy.tools.experience import FeedbackJudgement, judge_feedback, select_hints
+from elytron_core.policy import tools as tools_experience
+from elytron_core.policy.tools import FeedbackJudgement, judge_feedback, select_hints, with_fingerprints
 
 NOW = instant("2026-03-01T12:00:00Z")
 READ = AgentToolDescriptor(tool_id="read", schema_fingerprint="s1", permission_tags=("files",), risk_tags=("low",))
@@ -32,7 +31,7 @@ SEND = AgentToolDescriptor(tool_id="send", schema_fingerprint="s2", display_name
 
 def registry(*tools: AgentToolDescriptor, **fields: object) -> AgentToolRegistrySnapshot:
     named = {"registry_id": "host", "namespace": "desk", "tools": tools or (READ, SEND)}
-    return fingerprints.with_fingerprints(AgentToolRegistrySnapshot.model_validate({**named, **fields}))
+    return with_fingerprints(AgentToolRegistrySnapshot.model_validate({**named, **fields}))
 
 
 HOST = registry()

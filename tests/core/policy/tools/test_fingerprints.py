@@ -5,7 +5,7 @@ import pytest
 from elytron_core.contracts.tools import AgentToolRegistryUpsertRequest
 from elytron_core.errors import InvalidInput
 from elytron_core.planes.tools import AgentToolDescriptor, AgentToolRegistrySnapshot, RegistryScope
-from elytron_core.policy.tools.fingerprints import (
+from elytron_core.policy.tools import (
     descriptor_fingerprint,
     fnv1a_64,
     registry_fingerprint,

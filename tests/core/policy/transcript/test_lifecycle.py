@@ -3,10 +3,9 @@
 import pytest
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.conversation.transcript import TranscriptLifecycleTransition as Transition
-from elytron_core.planes.conversation.host_refs import HostOpaqueRef
-from elytron_core.planes.conversation.transcript import Lifecycle, Message, Redaction, ToolObservation, Turn
-from elytron_core.policy.transcript.lifecycle import turned
+from elytron_core.contracts.transcript import TranscriptLifecycleTransition as Transition
+from elytron_core.planes.transcript import HostOpaqueRef, Lifecycle, Message, Redaction, ToolObservation, Turn
+from elytron_core.policy.transcript import turned
 
 TURN = Turn(
     sequence=1,

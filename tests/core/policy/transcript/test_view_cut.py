@@ -3,17 +3,25 @@
 import pytest
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.conversation.transcript import TranscriptRedactionReason as Reason
-from elytron_core.contracts.conversation.transcript import TranscriptReplayView as View
-from elytron_core.contracts.scope_fields import Clip, ClipReason
+from elytron_core.contracts.transcript import TranscriptRedactionReason as Reason
+from elytron_core.contracts.transcript import TranscriptReplayView as View
+from elytron_core.evidence import Role
 from elytron_core.ids import ConversationTag
-from elytron_core.planes.conversation.attributes import TurnAttribute
-from elytron_core.planes.conversation.host_refs import HostOpaqueRef, HostRefVisibility, OpaqueItem
-from elytron_core.planes.conversation.transcript import Message, Redaction, ToolObservation, Turn, message_id, turn_id
-from elytron_core.planes.knowledge.profiles import TranscriptGovernanceBudget
-from elytron_core.planes.roles import Role
-from elytron_core.policy.transcript.view_cut import Cut, cut, cut_refs
-from elytron_core.scope import ConversationKey
+from elytron_core.planes.transcript import (
+    HostOpaqueRef,
+    HostRefVisibility,
+    Message,
+    OpaqueItem,
+    Redaction,
+    ToolObservation,
+    Turn,
+    TurnAttribute,
+    message_id,
+    turn_id,
+)
+from elytron_core.policy.transcript import Cut, cut, cut_refs
+from elytron_core.profiles import TranscriptGovernanceBudget
+from elytron_core.scope import Clip, ClipReason, ConversationKey
 
 NOW = Instant(1_770_000_000_000)
 KEY = ConversationKey("c", "c")

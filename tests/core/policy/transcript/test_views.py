@@ -8,15 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.conversation.transcript import TranscriptRedactionReason as Reason
-from elytron_core.contracts.conversation.transcript import TranscriptReplayView as View
+from elytron_core.contracts.transcript import TranscriptRedactionReason as Reason
+from elytron_core.contracts.transcript import TranscriptReplayView as View
+from elytron_core.evidence import EvidenceAuthority, Role
 from elytron_core.ids import TurnId
-from elytron_core.planes.conversation.attributes import AttributePolicy, TurnAttribute
-from elytron_core.planes.conversation.host_refs import HostOpaqueRef, HostRefVisibility
-from elytron_core.planes.conversation.transcript import Lifecycle, Message, Redaction, Turn
-from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.planes.roles import Role
-from elytron_core.policy.transcript.views import attribute_redaction, message_redaction, ref_redaction
+from elytron_core.planes.transcript import (
+    AttributePolicy,
+    HostOpaqueRef,
+    HostRefVisibility,
+    Lifecycle,
+    Message,
+    Redaction,
+    Turn,
+    TurnAttribute,
+)
+from elytron_core.policy.transcript import attribute_redaction, message_redaction, ref_redaction
 
 NOW = Instant(1_770_000_000_000)
 VIEWS = (View.RAW_OWNER_ONLY, View.OPERATOR_AUDIT, View.HOST_UI, View.EXPORT, View.MODEL_CONTEXT)

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Final
 
 import elytron
+from elytron_agent.hooks.contract import HookSettings
 from elytron_agent.hooks.session import space_of
-from elytron_agent.hooks.settings import HookSettings
 from elytron_agent.hooks.turn_hooks import TurnHooks
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.knowledge.facts import FactListRequest
+from elytron_core.contracts.facts import FactListRequest
 from elytron_core.limits import PAGE_MAX
-from elytron_core.planes.knowledge.long_term import State
+from elytron_core.planes.facts import State
 
 SHARES: Final = (0.5, 0.7, 0.79, 0.81, 0.9, 1.2)
 """Shares of a limit that a context has when it is looked at whether it is compacted."""

@@ -11,9 +11,9 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from elytron_agent import limits
+from elytron_agent.hooks.contract import HookSettings, StorageKind
 from elytron_agent.hooks.evaluation.rates import CEILINGS, FLOORS
 from elytron_agent.hooks.session import checked_session
-from elytron_agent.hooks.settings import HookSettings, StorageKind
 from elytron_core import limits as core_limits
 from elytron_core.errors import InvalidInput, InvalidJson, UnreadableFile
 from elytron_core.model import Value, invalid

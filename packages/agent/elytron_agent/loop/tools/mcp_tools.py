@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from elytron_agent.context.guard import clipped
-from elytron_agent.runs import limits
+from elytron_agent import limits
+from elytron_agent.context.request import clipped
 from elytron_agent.tool import Arguments, CallKey, Tool, ToolAnswer
 from elytron_core.errors import InvalidInput, MissingExtra
 from elytron_core.model import Request, invalid

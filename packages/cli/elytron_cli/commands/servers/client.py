@@ -12,7 +12,7 @@ import click
 import elytron
 from elytron import RemoteMemory
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, by_request
-from elytron_adapter import codec
+from elytron_adapter import envelope
 from elytron_cli.input.files import spoken, standard_input
 from elytron_cli.input.options import Group, command, common, limited, sized, told
 from elytron_cli.input.server_address import Server, addressed
@@ -21,8 +21,8 @@ from elytron_cli.tables import common as tables_common
 from elytron_cli.tables import recall
 from elytron_cli.terminal.output import json_text
 from elytron_core import limits
-from elytron_core.contracts.conversation.projection import MemoryProjectionRequest
-from elytron_core.contracts.knowledge.recall import MemoryRecallRequest
+from elytron_core.contracts.projection import MemoryProjectionRequest
+from elytron_core.contracts.recall import MemoryRecallRequest
 from elytron_core.errors import PayloadTooLarge, Unauthorized, UnreadableFile
 from elytron_core.model import Value
 
@@ -78,7 +78,7 @@ def _generic(operation: AnyOperation, /) -> click.Command:
     """Return the command that performs `operation` with a request in JSON."""
 
     def perform(*, server: Server, given: str | None, idempotency_key: str | None = None) -> None:
-        request = codec.decode(operation, _read(given) if given is not None else b"{}")
+        request = envelope.decode(operation, _read(given) if given is not None else b"{}")
         _performed(server, request, _shown, key=idempotency_key, exact=True)
 
     perform.__doc__ = operation.summary
@@ -122,7 +122,7 @@ def _either(kind: Value, plain: dict[str, Any], given: str | None) -> Value:
     """Return a request like `kind`: in plain words or in JSON, and not both."""
     if (plain["query"] is None) == (given is None):
         raise click.UsageError("give either QUERY or --request")
-    return codec.decode(by_request(kind), _read(given) if given is not None else json.dumps(plain).encode())
+    return envelope.decode(by_request(kind), _read(given) if given is not None else json.dumps(plain).encode())
 
 
 def _read(given: str) -> bytes:

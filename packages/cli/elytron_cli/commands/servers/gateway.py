@@ -353,7 +353,7 @@ def erase_user(client: "SyncMemoryGatewayClient", *, user_id: str, confirm: str)
 @click.option("--public-key", metavar="HEX", required=True, help="The gateway's, from a report that you trust.")
 def check_report(*, path: Path, public_key: str) -> None:
     """Say whether the gateway with this key signed a report of an erased user; asks no server."""
-    from elytron_gateway.accounts.erasure_reports import SignedReport, is_genuine
+    from elytron_gateway.accounts.users import SignedReport, is_genuine
 
     signed = SignedReport.from_bytes(_read(path, "a signed report").encode())
     if not is_genuine(signed, public_key):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from elytron.remote.address import address_of
-from elytron.remote.shutdown import shut_down
+from elytron.remote.connection import shut_down
+from elytron.remote.wire import address_of
 from elytron_cli.commands.servers.serve import listening, log_to_stderr, logging, loop_factory
 from elytron_cli.input.options import Group, choosing, command, common
 from elytron_cli.input.server_address import Server, address_kept_for, addressed
@@ -130,12 +130,10 @@ async def _serve(asked: "ProxySettings", serving: Any) -> None:
     except ImportError as error:
         raise MissingExtra(extra="proxy", purpose="the memory proxy") from error
     from elytron_adapter.admission_control import FairPlaces
-    from elytron_adapter.dispatch import Dispatcher
-    from elytron_adapter.entry import Entrance
-    from elytron_adapter.identity.access_keys import AccessKeys
-    from elytron_adapter.identity.login_throttle import Attempts
-    from elytron_adapter.identity.principals import Development
-    from elytron_cli.server.protocols import require_entry
+    from elytron_adapter.dispatch import Dispatcher, Entrance
+    from elytron_adapter.identity.access_keys import AccessKeys, Development
+    from elytron_adapter.identity.key_quotas import Attempts
+    from elytron_cli.server.extras import require_entry
 
     found, out = settings(), output()
     async with opened(found, when_missing=WhenMissing.MAKE) as session:

@@ -7,20 +7,18 @@ if it had none.
 from typing import Final, NamedTuple, assert_never
 
 from elytron_core import limits
-from elytron_core.planes.conversation import candidates
-from elytron_core.planes.conversation.candidates import CandidateDraft, OriginTag, Verdict
-from elytron_core.planes.evidence import PRIVATE, EvidenceAuthority, Trust
-from elytron_core.planes.knowledge import long_term
-from elytron_core.planes.roles import Role
+from elytron_core.evidence import PRIVATE, EvidenceAuthority, Role, Trust
+from elytron_core.planes import candidates, facts
+from elytron_core.planes.candidates import CandidateDraft, OriginTag, Verdict
 from elytron_core.policy.admission.own_output import is_own_output
 from elytron_core.text import similarity
 
 NEVER_EXTRACTED: Final = frozenset({OriginTag.TOOL, OriginTag.SYSTEM, OriginTag.RECALLED, OriginTag.INJECTED})
 SELF_CLAIMS: Final = frozenset({EvidenceAuthority.ASSISTANT_SELF_CLAIM, EvidenceAuthority.ASSISTANT_UTTERANCE})
 VOUCHED: Final = {
-    EvidenceAuthority.USER_ASSERTED: long_term.Authority.USER_ASSERTED,
-    EvidenceAuthority.RUNTIME_OBSERVATION: long_term.Authority.RUNTIME,
-    EvidenceAuthority.PROGRAM_MEMORY_CANONICAL: long_term.Authority.PROGRAM,
+    EvidenceAuthority.USER_ASSERTED: facts.Authority.USER_ASSERTED,
+    EvidenceAuthority.RUNTIME_OBSERVATION: facts.Authority.RUNTIME,
+    EvidenceAuthority.PROGRAM_MEMORY_CANONICAL: facts.Authority.PROGRAM,
 }
 """Authorities that count as high confidence and need no cited turn."""
 VOUCHED_BY_MACHINES: Final = frozenset(VOUCHED) - {EvidenceAuthority.USER_ASSERTED}
@@ -62,11 +60,11 @@ def judge(draft: CandidateDraft, cited: tuple[Cited, ...], /) -> candidates.Judg
     return draft.judgement if draft.judgement is not None else _said(Verdict.DEFER, NO_JUDGEMENT)
 
 
-def fact_authority(authority: EvidenceAuthority, /) -> long_term.Authority:
+def fact_authority(authority: EvidenceAuthority, /) -> facts.Authority:
     """Return the source of a fact with `authority`."""
     if authority in UNSURE:
-        return long_term.Authority.IMPORTED
-    return VOUCHED.get(authority, long_term.Authority.EXTRACTED)
+        return facts.Authority.IMPORTED
+    return VOUCHED.get(authority, facts.Authority.EXTRACTED)
 
 
 def _untold(draft: CandidateDraft, text: str) -> candidates.Judgement | None:
@@ -142,7 +140,7 @@ def _too_long(draft: CandidateDraft, proposal: candidates.FactProposal) -> str:
 def _text(draft: CandidateDraft) -> str:
     match draft.proposal:
         case candidates.FactProposal(operation=operation, topic=topic, content=content):
-            return topic if operation is long_term.FactOperation.DELETE else content
+            return topic if operation is facts.FactOperation.DELETE else content
         case candidates.GardenProposal(text=text):
             return text
         case candidates.SkillProposal() | candidates.SoulProposal() | candidates.DiagnosticProposal():

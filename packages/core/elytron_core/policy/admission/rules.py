@@ -7,28 +7,135 @@ another tier, or of a later time after the fact's tier was over, it takes the fa
 so only the other two hold for it. A deleted fact is not taken again from an observation before that.
 """
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, assert_never
 
+from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.conversation import write as contracts_write
+from elytron_core.contracts import transcript as contracts_write
+from elytron_core.contracts.continuity import EdgeDraft, SubjectDraft
+from elytron_core.contracts.facts import FactDraft
+from elytron_core.contracts.transcript import LongTermExtraction, Procedural, TranscriptWrite, TurnDraft
+from elytron_core.evidence import EvidenceAuthority
 from elytron_core.model import Value
-from elytron_core.planes.knowledge import long_term
-from elytron_core.policy.admission import procedure_checks
-from elytron_core.policy.temporal import slot_versions, validity
+from elytron_core.planes import facts, transcript
+from elytron_core.planes.candidates import Verdict
+from elytron_core.planes.facts import Authority, FactOperation
+from elytron_core.planes.subjects import SubjectKind, SubjectLifecycle, Surface
+from elytron_core.policy.temporal import validity
 from elytron_core.text import similarity
+
+EMPTY: Final = "the procedure is empty"
+RAW: Final = "the procedure is a raw payload or log: write what to do, not what was printed"
+WEAK: Final = "the procedure has no step: write what to do, one step per line"
+
+RAW_SHARE: Final = 0.5
+"""From this share of raw lines on, a text is a log."""
+
+_ORDER_WORDS = """
+add adjust aim align allow answer apply archive arrange ask assign attach avoid bake boil book bring build call
+cancel change charge check choose clean clear click close collect combine commit compare configure confirm
+connect consider convert copy count create cut delete deploy descale describe disable do document download drain
+draw drop dry edit empty enable ensure enter escalate escape examine export fetch file fill find fix flush fold
+follow format gather generate get give go group handle heat hold identify ignore import include increase inform
+inspect install invoke isolate keep launch lead leave let limit list listen load lock log look lower make mark
+measure merge migrate mix monitor mount move mute name note notify offer open order pack parse pass paste pause
+phone pick place plan plug pour prefer prepare present press prevent print pull push put raise read rebase reboot
+record reduce refer refresh reject release reload remind remove rename repeat replace reply report request reset
+resolve restart restore retry return reuse review rinse roll rotate run save say scale scan schedule scroll
+search select send set share show shut sign skip soak sort split start state stay stir stop store submit suggest
+switch sync tag take talk tell test thank treat try turn type unlock unplug update upgrade upload use validate
+verify visit wait walk warm warn wash watch wipe work wrap write
+"""
+ORDERS: Final = frozenset(_ORDER_WORDS.split())
+"""Verbs that open an order."""
+
+_LOG_LINE = re.compile(
+    r"\s*+(?:"
+    r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d"  # 2025-03-02T14:05
+    r"|\[?\d\d:\d\d:\d\d\b"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d "  # syslog
+    r"|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b"
+    r"|Traceback \(most recent call last\)"
+    r"|File \"[^\"\n]*\", line \d"
+    r"|at [\w.$<>/]+\("
+    r"|Caused by: "
+    r"|[\w.]*(?:Error|Exception)\b(?::|$)"
+    r"|\{\".*\}\s*$"  # a JSON line
+    r"|\"[^\"\n]*\"\s?:"  # a member of a JSON object
+    r"|[\[\]{}(),;\s]++$"
+    r")"
+)
+_MARKUP = re.compile(r"\s*+<(?:\?xml|!doctype|html)\b", re.IGNORECASE)
+_FENCE = re.compile(r"\s*+```\w*+\n(.*?)\n?```\s*", re.DOTALL)
+_STEP = re.compile(
+    r"\s*+(?:[-*+•·]\s|[(\[]?\d{1,3}[.)\]、:：]|step\s\d|第[一二三四五六七八九十\d]{1,3}步)", re.IGNORECASE
+)
+_OBLIGES = re.compile(
+    r"\b(?:then|must|should|shall|always|never|don't|please|first|next|finally|before|after|until|instead|"
+    r"whenever|if|when|to)\b"
+    r"|[先再请請把将需应應]|然后|然後|接着|最后|最後|必须|必須|不要|まず|次に|ください",
+    re.IGNORECASE,
+)
+_COMMAND = re.compile(r"`[^`\n]+`|^\s*\$ |\s--?[a-z]")
+_OPENING = re.compile(r"(?:^|[.!?;:,]\s)\s*+([A-Za-z']+)")
+
+
+def flaw(text: str, /) -> str | None:
+    """Return why `text` is not a procedure to store, or None if it is one."""
+    if similarity.is_blank(text):
+        return EMPTY
+    if is_raw(text):
+        return RAW
+    lines = [line for line in text.splitlines() if line.strip()]
+    return None if len(lines) > 1 or _instructs(text) else WEAK
+
+
+def is_raw(text: str, /) -> bool:
+    """Return whether `text` is a payload or a log: machine output, not a person's words about it."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return bool(lines) and (_is_payload(text) or sum(map(_is_raw_line, lines)) >= RAW_SHARE * len(lines))
+
+
+def _is_payload(text: str) -> bool:
+    fenced = _FENCE.fullmatch(text)
+    body = (fenced[1] if fenced else text).strip()
+    if _MARKUP.match(body):
+        return True
+    if not body.startswith(("{", "[")):
+        return False
+    try:
+        json.loads(body)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
+    return True
+
+
+def _is_raw_line(line: str) -> bool:
+    return _LOG_LINE.match(line) is not None
+
+
+def _instructs(text: str) -> bool:
+    if _STEP.match(text) or _OBLIGES.search(text) or _COMMAND.search(text):
+        return True
+    return any(opening[1].lower() in ORDERS for opening in _OPENING.finditer(text))
+
 
 VOUCHED: Final = frozenset(
     {
-        long_term.Authority.USER_ASSERTED,
-        long_term.Authority.OPERATOR,
-        long_term.Authority.PROGRAM,
-        long_term.Authority.RUNTIME,
+        facts.Authority.USER_ASSERTED,
+        facts.Authority.OPERATOR,
+        facts.Authority.PROGRAM,
+        facts.Authority.RUNTIME,
     }
 )
 """Authorities whose word counts as high confidence, with any confidence of the draft."""
 
-SURENESS: Final = {long_term.Confidence.LOW: 0, long_term.Confidence.MEDIUM: 1, long_term.Confidence.HIGH: 2}
+SURENESS: Final = {facts.Confidence.LOW: 0, facts.Confidence.MEDIUM: 1, facts.Confidence.HIGH: 2}
 
 SELF_CLAIM: Final = "assistant self-claims are evidence, not facts"
 EMPTY_TOPIC: Final = "the topic is empty"
@@ -45,7 +152,7 @@ EMPTY_SKILL: Final = "the topic or the title is empty"
 class FactJudgement(Value):
     """Admission of one draft: the verdict, the action, and the reason unless it is accepted."""
 
-    verdict: contracts_write.Verdict
+    verdict: Verdict
     outcome: contracts_write.Outcome
     reason: str = ""
 
@@ -54,25 +161,25 @@ class SkillJudgement(FactJudgement):
     """The same of a skill. An accepted one is STORED; whether that replaces an older revision, its writer knows."""
 
 
-def effective_confidence(draft: contracts_write.FactDraft, /) -> long_term.Confidence:
+def effective_confidence(draft: FactDraft, /) -> facts.Confidence:
     """Return how sure `draft` is to be taken: high where its authority vouches for it."""
     return _confidence(draft.authority, draft.confidence)
 
 
-def judge_fact(draft: contracts_write.FactDraft, versions: Sequence[long_term.Fact], *, at: Instant) -> FactJudgement:
+def judge_fact(draft: FactDraft, versions: Sequence[facts.Fact], *, at: Instant) -> FactJudgement:
     """Return what is to become of `draft` beside the versions of its slot, oldest first.
 
     Of those that cannot be replaced only a deletion counts. A draft without a time of observation was observed at `at`.
     """
-    if draft.authority is long_term.Authority.ASSISTANT_SELF_CLAIM:
+    if draft.authority is facts.Authority.ASSISTANT_SELF_CLAIM:
         return rejected(SELF_CLAIM)
     if similarity.is_blank(draft.topic):
         return rejected(EMPTY_TOPIC)
     known = known_version(draft, versions, at=at)
     match draft.operation:
-        case contracts_write.FactOperation.DELETE:
+        case FactOperation.DELETE:
             return _judge_delete(draft, known, at=at)
-        case contracts_write.FactOperation.UPSERT:
+        case FactOperation.UPSERT:
             if versions and _is_before_deletion(draft, versions[-1], at=at):
                 return rejected(OLDER_THAN_DELETION)
             return _judge_upsert(draft, known, at=at)
@@ -80,15 +187,13 @@ def judge_fact(draft: contracts_write.FactDraft, versions: Sequence[long_term.Fa
             assert_never(draft.operation)
 
 
-def known_version(
-    draft: contracts_write.FactDraft, versions: Sequence[long_term.Fact], /, *, at: Instant
-) -> long_term.Fact | None:
+def known_version(draft: FactDraft, versions: Sequence[facts.Fact], /, *, at: Instant) -> facts.Fact | None:
     """Return the version of a slot that `draft` is compared with: the newest that can be replaced.
 
     It is one that holds still, though another is to follow it, if the draft says the same of that time.
     """
-    found = slot_versions.replaceable_versions(versions, at=at)
-    if not found or draft.operation is contracts_write.FactOperation.DELETE:
+    found = validity.replaceable_versions(versions, at=at)
+    if not found or draft.operation is FactOperation.DELETE:
         return found[0] if found else None
     began = draft.valid_from if draft.valid_from is not None else observed(draft, at=at)
     same = (fact for fact in found if says_the_same(draft.content, fact.content))
@@ -98,22 +203,20 @@ def known_version(
 def judge_skill(write: contracts_write.RuntimeSkillWrite, /) -> SkillJudgement:
     """Return whether `write` is a procedure worth keeping: see `procedures.flaw`."""
     blank = similarity.is_blank(write.topic) or similarity.is_blank(write.title)
-    reason = EMPTY_SKILL if blank else procedure_checks.flaw(write.content)
+    reason = EMPTY_SKILL if blank else flaw(write.content)
     if reason is not None:
-        return SkillJudgement(
-            verdict=contracts_write.Verdict.REJECT, outcome=contracts_write.Outcome.REJECTED, reason=reason
-        )
-    return SkillJudgement(verdict=contracts_write.Verdict.ACCEPT, outcome=contracts_write.Outcome.STORED)
+        return SkillJudgement(verdict=Verdict.REJECT, outcome=contracts_write.Outcome.REJECTED, reason=reason)
+    return SkillJudgement(verdict=Verdict.ACCEPT, outcome=contracts_write.Outcome.STORED)
 
 
-def _judge_delete(draft: contracts_write.FactDraft, known: long_term.Fact | None, *, at: Instant) -> FactJudgement:
+def _judge_delete(draft: FactDraft, known: facts.Fact | None, *, at: Instant) -> FactJudgement:
     if known is None:
         return _accepted(contracts_write.Outcome.SKIPPED, NOTHING_TO_DELETE)
     refusal = _overwrite_refusal(draft, known, at=at)
     return rejected(refusal) if refusal else _accepted(contracts_write.Outcome.DELETED)
 
 
-def _judge_upsert(draft: contracts_write.FactDraft, known: long_term.Fact | None, *, at: Instant) -> FactJudgement:
+def _judge_upsert(draft: FactDraft, known: facts.Fact | None, *, at: Instant) -> FactJudgement:
     if similarity.is_blank(draft.content):
         return rejected(EMPTY_CONTENT)
     if draft.valid_from is not None and draft.valid_to is not None and draft.valid_to < draft.valid_from:
@@ -133,36 +236,36 @@ def says_the_same(one: str, other: str, /) -> bool:
     return similarity.plain(one) == similarity.plain(other)
 
 
-def may_bound(draft: contracts_write.FactDraft, known: long_term.Fact, /, *, at: Instant) -> bool:
+def may_bound(draft: FactDraft, known: facts.Fact, /, *, at: Instant) -> bool:
     """Return whether a draft with the same content may set from when and until when it holds."""
     return not _overwrite_refusal(draft, known, at=at)
 
 
-def observed(draft: contracts_write.FactDraft, /, *, at: Instant) -> Instant:
+def observed(draft: FactDraft, /, *, at: Instant) -> Instant:
     """Return when what a draft says was observed."""
     return draft.observed_at if draft.observed_at is not None else at
 
 
-def end_of(draft: contracts_write.FactDraft, /, *, at: Instant) -> Instant | None:
+def end_of(draft: FactDraft, /, *, at: Instant) -> Instant | None:
     """Return until when what a draft says is meant to hold: its own word, else its tier's; None if neither says it."""
-    return draft.valid_to if draft.valid_to is not None else long_term.end_of(draft.tier, observed(draft, at=at))
+    return draft.valid_to if draft.valid_to is not None else facts.end_of(draft.tier, observed(draft, at=at))
 
 
-def _is_of_another_time(draft: contracts_write.FactDraft, known: long_term.Fact, *, at: Instant) -> bool:
+def _is_of_another_time(draft: FactDraft, known: facts.Fact, *, at: Instant) -> bool:
     """Return whether a draft is of another tier than the fact, or of a later time after the fact's own was over."""
     if draft.tier is None:
         return False
     return draft.tier is not known.tier or (known.valid_to is not None and known.valid_to <= observed(draft, at=at))
 
 
-def _is_before_deletion(draft: contracts_write.FactDraft, newest: long_term.Fact, *, at: Instant) -> bool:
-    if newest.state is not long_term.State.DELETED:
+def _is_before_deletion(draft: FactDraft, newest: facts.Fact, *, at: Instant) -> bool:
+    if newest.state is not facts.State.DELETED:
         return False
     gone_at = newest.gone_at if newest.gone_at is not None else newest.closed_at
     return gone_at is not None and observed(draft, at=at) < gone_at
 
 
-def _overwrite_refusal(draft: contracts_write.FactDraft, known: long_term.Fact, *, at: Instant) -> str:
+def _overwrite_refusal(draft: FactDraft, known: facts.Fact, *, at: Instant) -> str:
     if observed(draft, at=at) < known.observed_at:
         return OLDER_OBSERVATION
     if SURENESS[effective_confidence(draft)] < SURENESS[_confidence(known.authority, known.confidence)]:
@@ -170,16 +273,120 @@ def _overwrite_refusal(draft: contracts_write.FactDraft, known: long_term.Fact, 
     return ""
 
 
-def _confidence(authority: long_term.Authority, stated: long_term.Confidence) -> long_term.Confidence:
-    return long_term.Confidence.HIGH if authority in VOUCHED else stated
+def _confidence(authority: facts.Authority, stated: facts.Confidence) -> facts.Confidence:
+    return facts.Confidence.HIGH if authority in VOUCHED else stated
 
 
 def _accepted(outcome: contracts_write.Outcome, reason: str = "") -> FactJudgement:
-    return FactJudgement(verdict=contracts_write.Verdict.ACCEPT, outcome=outcome, reason=reason)
+    return FactJudgement(verdict=Verdict.ACCEPT, outcome=outcome, reason=reason)
 
 
 def rejected(reason: str, /) -> FactJudgement:
     """Return a no with its reason."""
-    return FactJudgement(
-        verdict=contracts_write.Verdict.REJECT, outcome=contracts_write.Outcome.REJECTED, reason=reason
-    )
+    return FactJudgement(verdict=Verdict.REJECT, outcome=contracts_write.Outcome.REJECTED, reason=reason)
+
+
+CLAIMED = "claimed_authority"
+"""The metadata key of an imported turn that names the words which its archive claimed."""
+_MACHINES = frozenset(
+    {
+        Authority.OPERATOR,
+        Authority.PROGRAM,
+        Authority.RUNTIME,
+        EvidenceAuthority.PROGRAM_MEMORY_CANONICAL,
+        EvidenceAuthority.RUNTIME_OBSERVATION,
+    }
+)
+"""Their word overrules a user's doubt about what a tool or a page said, so no member may claim it."""
+
+
+def borrowed_words(request: object, /) -> tuple[str, ...]:
+    """Return the authorities in `request` beyond a member's own: of facts, candidates, messages."""
+    return tuple(sorted({authority.value for authority in _claimed(request) if authority in _MACHINES}))
+
+
+def as_claims(
+    write: TranscriptWrite | LongTermExtraction | Procedural, /
+) -> TranscriptWrite | LongTermExtraction | Procedural:
+    """Return `write` with every word beyond a member's own lowered to that of an outsider, and kept as a claim."""
+    match write:
+        case TranscriptWrite():
+            return write.model_copy(update={"turns": tuple(map(_turn, write.turns))})
+        case LongTermExtraction():
+            return write.model_copy(update={"facts": tuple(map(_fact, write.facts))})
+        case Procedural():
+            return write
+        case _:
+            assert_never(write)
+
+
+def _fact(draft: FactDraft) -> FactDraft:
+    if draft.authority not in _MACHINES:
+        return draft
+    return draft.model_copy(update={"authority": Authority.IMPORTED, "claimed": draft.authority})
+
+
+def _turn(draft: TurnDraft) -> TurnDraft:
+    claims = borrowed_words(draft)
+    if not claims:
+        return draft
+    messages = tuple(map(_message, draft.messages))
+    has_room = len(draft.metadata) < limits.METADATA_KEYS or CLAIMED in draft.metadata
+    metadata = {**draft.metadata, CLAIMED: ", ".join(claims)} if has_room else draft.metadata
+    return draft.model_copy(update={"messages": messages, "metadata": metadata})
+
+
+def _message(message: transcript.Message) -> transcript.Message:
+    if message.authority not in _MACHINES:
+        return message
+    return message.model_copy(update={"authority": EvidenceAuthority.EXTERNAL_CONTENT})
+
+
+def _claimed(value: object) -> Iterable[Authority | EvidenceAuthority]:
+    """Yield every authority in `value`, wherever a request has it."""
+    match value:
+        case Authority() | EvidenceAuthority():
+            yield value
+        case Value():
+            for name in type(value).model_fields:
+                if name != "claimed":
+                    yield from _claimed(getattr(value, name))
+        case tuple():
+            for part in value:  # pyright: ignore[reportUnknownVariableType]
+                yield from _claimed(part)  # pyright: ignore[reportUnknownArgumentType]
+        case Mapping():
+            for part in value.values():  # pyright: ignore[reportUnknownVariableType]
+                yield from _claimed(part)  # pyright: ignore[reportUnknownArgumentType]
+        case _:
+            return
+
+
+NO_SOUL = "a persona needs a soul binding"
+SOUL_OF_ANOTHER_KIND = "only a persona has a soul binding"
+SOUL_TAKEN = "that soul is bound to another subject"
+ITSELF = "both ends are the same subject"
+NO_SUCH_END = "one of its ends is no subject of this space"
+
+
+def subject_flaw(draft: SubjectDraft, /, *, bound_to: str | None) -> str | None:
+    """Return why `draft` may not be stored, None if it may. `bound_to` is the persona that has its soul now."""
+    if draft.subject_kind is not SubjectKind.AGENT_PERSONA:
+        return SOUL_OF_ANOTHER_KIND if draft.soul is not None else None
+    if draft.soul is None:
+        return NO_SOUL
+    missing = [surface.value for surface in Surface if surface not in draft.soul.surfaces]
+    if missing:
+        return f"its soul binding lacks {', '.join(missing)}"
+    return SOUL_TAKEN if bound_to is not None and bound_to != draft.name and holds_soul(draft) else None
+
+
+def holds_soul(draft: SubjectDraft, /) -> bool:
+    """Return whether a subject keeps its soul to itself; a retired one releases it."""
+    return draft.soul is not None and draft.lifecycle is not SubjectLifecycle.RETIRED
+
+
+def edge_flaw(draft: EdgeDraft, /, *, known: frozenset[str]) -> str | None:
+    """Return why an edge may not be stored, None if it may; `known` are the subjects of the space by name."""
+    if draft.source == draft.target:
+        return ITSELF
+    return None if {draft.source, draft.target} <= known else NO_SUCH_END

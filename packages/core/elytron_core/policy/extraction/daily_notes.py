@@ -8,15 +8,14 @@ from typing import Final, NamedTuple
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant, iso
-from elytron_core.contracts.planes import NoteDraft
+from elytron_core.contracts.continuity import NoteDraft
+from elytron_core.evidence import Role
 from elytron_core.ids import TurnId
-from elytron_core.planes.conversation import transcript
-from elytron_core.planes.knowledge import notes
-from elytron_core.planes.roles import Role
+from elytron_core.planes import continuity, transcript
+from elytron_core.policy import maintenance
 from elytron_core.policy.admission.own_output import NOTE_HEADING, own_words
 from elytron_core.policy.extraction import rule_facts
-from elytron_core.policy.maintenance import due
-from elytron_core.policy.privacy.secrets import scrub
+from elytron_core.policy.privacy import scrub
 from elytron_core.text import features
 
 NOTES_PER_PASS: Final = 4
@@ -48,7 +47,7 @@ def drawn(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, i
     days: list[tuple[str, list[tuple[TurnId, transcript.Turn]]]] = []
     goes_on = is_cut
     for turn_id, turn in turns:
-        if _at(turn) >= now - due.NOTES_AFTER_DAYS * DAY_MS:
+        if _at(turn) >= now - maintenance.NOTES_AFTER_DAYS * DAY_MS:
             goes_on = False
             break
         day = _day(turn)
@@ -71,7 +70,7 @@ def drawn(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, i
     return Drawn(tuple(drafts.values()), through)
 
 
-def drawn_again(note: notes.DailyNote, turns: Iterable[tuple[TurnId, transcript.Turn]], /) -> NoteDraft | None:
+def drawn_again(note: continuity.DailyNote, turns: Iterable[tuple[TurnId, transcript.Turn]], /) -> NoteDraft | None:
     """Return the note of the day of `note`, drawn from its turns; None if it has none or would be the same."""
     told = {turn_id: turn for turn_id, turn in turns if _day(turn) == note.period}
     draft = _note(note.period, sorted(told.items()))

@@ -10,16 +10,15 @@ from typing import Final, assert_never
 
 from elytron_core import limits
 from elytron_core.clock import Instant
+from elytron_core.evidence import EvidenceAuthority, Role
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
-from elytron_core.planes.conversation import candidates, transcript
-from elytron_core.planes.conversation.candidates import OriginTag
-from elytron_core.planes.evidence import EvidenceAuthority
-from elytron_core.planes.knowledge.long_term import Confidence, FactOperation, Kind
-from elytron_core.planes.roles import Role
+from elytron_core.planes import candidates, transcript
+from elytron_core.planes.candidates import OriginTag
+from elytron_core.planes.facts import Confidence, FactOperation, Kind
 from elytron_core.policy.admission.own_output import own_words
 from elytron_core.policy.extraction import rule_facts
-from elytron_core.policy.extraction.fact_reader import FactReader
+from elytron_core.policy.extraction.rule_facts import FactReader
 from elytron_core.text import similarity
 
 SAID_OUTRIGHT: Final = "said outright"

@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.model import Value
-from elytron_core.planes.knowledge import long_term
-from elytron_core.planes.knowledge.freshness import FreshnessState
-from elytron_core.policy.temporal import dates
-from elytron_core.policy.temporal.freshness import freshness
+from elytron_core.planes import facts
+from elytron_core.planes.facts import FreshnessState
+from elytron_core.policy.temporal import time_ranges
+from elytron_core.policy.temporal.validity import freshness
 from elytron_core.text import similarity
 
 WEAK_CHARS: Final = 6
@@ -62,14 +62,14 @@ class FactWeights(Value):
     evidence_each: float = 6
     evidence_citation: float = 2
     evidence_max: float = 64
-    authority: Mapping[long_term.Authority, float] = {
-        long_term.Authority.USER_ASSERTED: 12,
-        long_term.Authority.OPERATOR: 10,
-        long_term.Authority.PROGRAM: 8,
-        long_term.Authority.RUNTIME: 8,
-        long_term.Authority.EXTRACTED: 4,
-        long_term.Authority.IMPORTED: 2,
-        long_term.Authority.ASSISTANT_SELF_CLAIM: 0,
+    authority: Mapping[facts.Authority, float] = {
+        facts.Authority.USER_ASSERTED: 12,
+        facts.Authority.OPERATOR: 10,
+        facts.Authority.PROGRAM: 8,
+        facts.Authority.RUNTIME: 8,
+        facts.Authority.EXTRACTED: 4,
+        facts.Authority.IMPORTED: 2,
+        facts.Authority.ASSISTANT_SELF_CLAIM: 0,
     }
     """Far inside the bound of 64, so that who said it decides between facts that match alike."""
     same_chat: float = 6
@@ -77,10 +77,10 @@ class FactWeights(Value):
     recent_month: float = 3
     confirmed_week: float = 4
     confirmed_month: float = 2
-    confidence: Mapping[long_term.Confidence, float] = {
-        long_term.Confidence.LOW: 0,
-        long_term.Confidence.MEDIUM: 2,
-        long_term.Confidence.HIGH: 4,
+    confidence: Mapping[facts.Confidence, float] = {
+        facts.Confidence.LOW: 0,
+        facts.Confidence.MEDIUM: 2,
+        facts.Confidence.HIGH: 4,
     }
     stale: float = -24
     review: float = -8
@@ -102,7 +102,7 @@ class FactQuery(Value):
 class ScoredFact(NamedTuple):
     """A fact with its points for matching. Those for its worth are counted on request: most facts are never shown."""
 
-    fact: long_term.Fact
+    fact: facts.Fact
     match: float
     matching: tuple[float, ...]
     """The parts of `match`."""
@@ -144,14 +144,14 @@ class Asked:
     marks: similarity.Grams
     """Of these."""
     grounding: str
-    dates: tuple[dates.Named, ...]
+    dates: tuple[time_ranges.Named, ...]
 
 
 @dataclass(frozen=True)
 class Told:
     """A fact, and what it says in normal form, its words padded to be looked through."""
 
-    fact: long_term.Fact
+    fact: facts.Fact
     topic: str
     content: str
     keywords: str
@@ -167,7 +167,7 @@ class Told:
         return _grams_of(self.content)
 
 
-def told(fact: long_term.Fact, /) -> Told:
+def told(fact: facts.Fact, /) -> Told:
     """Return `fact` with what it says, made ready to be compared with many queries."""
     return Told(
         fact,
@@ -217,7 +217,7 @@ def read(query: FactQuery, /, *, grounding_share: float) -> Asked:
     signs = tuple((similarity.signs_of(term), share) for term, share in terms.items())
     phrase = similarity.phrase_of(text)
     grams = similarity.trigrams(text)
-    return Asked(text, signs, phrase, grams, similarity.grams_of(grams), grounding, dates.named_in(query.text))
+    return Asked(text, signs, phrase, grams, similarity.grams_of(grams), grounding, time_ranges.named_in(query.text))
 
 
 def score_facts(facts: Sequence[Told], query: FactQuery, *, weights: FactWeights = STANDARD) -> list[ScoredFact]:
@@ -250,9 +250,9 @@ def diversify(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact]:
     if len(scored) <= limit:
         return list(scored)
     scored = best_first(scored)
-    keys = [long_term.topic_key(item.fact.topic) for item in scored]
+    keys = [facts.topic_key(item.fact.topic) for item in scored]
     taken: set[int] = set()
-    kinds: set[long_term.Kind] = set()
+    kinds: set[facts.Kind] = set()
     topics: set[str] = set()
     for kind_is_new, topic_is_new in ((True, True), (False, True), (False, False)):
         for place, (item, topic) in enumerate(zip(scored, keys, strict=True)):
@@ -266,13 +266,13 @@ def diversify(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact]:
     return [scored[place] for place in sorted(taken)]
 
 
-def _slot_of(fact: long_term.Fact) -> tuple[str, str]:
-    return fact.kind.value, long_term.topic_key(fact.topic)
+def _slot_of(fact: facts.Fact) -> tuple[str, str]:
+    return fact.kind.value, facts.topic_key(fact.topic)
 
 
 def _slot_named(text: str) -> tuple[str, str] | None:
     kind, sign, topic = text.partition(":")
-    return (kind.strip().casefold(), long_term.topic_key(topic)) if sign else None
+    return (kind.strip().casefold(), facts.topic_key(topic)) if sign else None
 
 
 def _comparison(asked: Asked, weights: FactWeights) -> _Comparison:
@@ -346,19 +346,19 @@ def _entity(name: str, asked: Asked, weights: FactWeights) -> float:
     return weights.entity_in_grounding if similarity.mentions(asked.grounding, name) else 0
 
 
-def _date(fact: long_term.Fact, date: dates.Named, weights: FactWeights) -> float:
+def _date(fact: facts.Fact, date: time_ranges.Named, weights: FactWeights) -> float:
     told = [
-        *dates.named_in(fact.content),
-        *(dates.day_of(at) for at in (fact.valid_from, fact.valid_to) if at is not None),
+        *time_ranges.named_in(fact.content),
+        *(time_ranges.day_of(at) for at in (fact.valid_from, fact.valid_to) if at is not None),
     ]
     if not date.month:
         return weights.year_shared if any(date.is_met_by(other) for other in told) else 0
-    if not any(date.is_met_by(other) for other in (*told, dates.day_of(fact.observed_at))):
+    if not any(date.is_met_by(other) for other in (*told, time_ranges.day_of(fact.observed_at))):
         return 0
     return weights.day_shared if date.day else weights.month_shared
 
 
-def _worth(fact: long_term.Fact, query: FactQuery, weights: FactWeights) -> tuple[float, ...]:
+def _worth(fact: facts.Fact, query: FactQuery, weights: FactWeights) -> tuple[float, ...]:
     """Return the points for what it is worth, in the order of their names."""
     evidence = weights.evidence_each * fact.evidence_count + weights.evidence_citation * len(fact.citations)
     return (
@@ -372,7 +372,7 @@ def _worth(fact: long_term.Fact, query: FactQuery, weights: FactWeights) -> tupl
     )
 
 
-def _by_freshness(fact: long_term.Fact, query: FactQuery, weights: FactWeights) -> float:
+def _by_freshness(fact: facts.Fact, query: FactQuery, weights: FactWeights) -> float:
     match freshness(fact, query.now).state:
         case FreshnessState.STALE:
             return weights.stale

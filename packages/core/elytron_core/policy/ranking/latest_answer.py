@@ -12,8 +12,8 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from elytron_core.clock import Instant
-from elytron_core.text import stopwords
-from elytron_core.text.pattern_table import table
+from elytron_core.text import analyser
+from elytron_core.text.phrases import table
 
 WINDOW: Final = 10
 """The best hits that are looked at, under any limit, so that a page goes on where the one before it ended."""
@@ -24,7 +24,7 @@ _PHRASES: Final = table("changes")
 _WORD: Final = re.compile(r"[a-z]+")
 _ENDING: Final = re.compile(r"(?:ing|ed|es|s)\Z")
 _NUMBER: Final = re.compile(r"\d")
-_FORM_WORDS: Final = stopwords.ENGLISH | stopwords.ASKING | stopwords.FORMS
+_FORM_WORDS: Final = analyser.ENGLISH | analyser.ASKING | analyser.FORMS
 _TELLS: Final = re.compile(r"[^.!?。！？\s][^.!?。！？]*(?:[.!。！]|\Z)")
 """A sentence that is no question."""
 

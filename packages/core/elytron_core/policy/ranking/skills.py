@@ -4,14 +4,15 @@ The best place of a term counts, not every place: a procedure's words repeat its
 returned; disabled, forgotten and retired skills never are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from elytron_core.contracts.skills import AgentSkillHit, AgentSkillSummary
 from elytron_core.ids import SkillId
 from elytron_core.model import Value
-from elytron_core.planes.knowledge import long_term
-from elytron_core.planes.knowledge.procedural import Skill, SkillState
+from elytron_core.planes import facts
+from elytron_core.planes.skills import Skill, SkillState
 from elytron_core.policy.ranking.facts import Asked, FactQuery, by_age, read
 from elytron_core.policy.skills import quality
 from elytron_core.text import similarity
@@ -91,7 +92,7 @@ def score_skills(
     best: dict[str, ScoredSkill] = {}
     for item in scored:
         if item.match > 0:
-            best.setdefault(long_term.topic_key(item.skill.topic), item)
+            best.setdefault(facts.topic_key(item.skill.topic), item)
     return list(best.values())[:limit]
 
 
@@ -148,3 +149,34 @@ def alike(asked: Asked, texts: Sequence[str], weights: SkillWeights, /) -> float
     near = [similarity.trigrams(text) for text in texts if len(text) <= reach]
     best = max((similarity.likeness(asked.grams, grams) for grams in near), default=0.0)
     return weights.trigram_max * best if best >= weights.trigram_floor else 0.0
+
+
+AGENT_SKILLS_MAX: Final = 4
+
+
+def score_agent_skills(skills: Iterable[AgentSkillSummary], query: FactQuery) -> tuple[AgentSkillHit, ...]:
+    """Return up to four agent skills that match, best first; equal ones by name."""
+    asked = read(query, grounding_share=STANDARD.grounding_share)
+    hits = [hit for skill in skills if (hit := _hit(skill, asked)).score > 0]
+    return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.name))[:AGENT_SKILLS_MAX])
+
+
+def _hit(skill: AgentSkillSummary, asked: Asked) -> AgentSkillHit:
+    name, description = similarity.normalise(skill.name), similarity.normalise(skill.description)
+    places = ((similarity.padded(name), STANDARD.term_title), (similarity.padded(description), STANDARD.term_summary))
+    points = {
+        "name_exact": STANDARD.topic_exact * (bool(name) and name == asked.text),
+        "name_contains": STANDARD.title_contains * similarity.mentions(name, asked.text),
+        "terms": term_points(asked, places),
+        "trigram": alike(asked, (name,), STANDARD),
+    }
+    signals = {word: value for word, value in points.items() if value}
+    return AgentSkillHit(
+        name=skill.name,
+        description=skill.description,
+        place=skill.place,
+        fingerprint=skill.fingerprint,
+        resources=skill.resources,
+        score=sum(signals.values()),
+        signals=signals,
+    )

@@ -6,11 +6,21 @@ beside which a turn counts the share of the query's words that it holds. The wei
 that `docs/recall.md` gives, and are the same for every kind of conversation.
 """
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final, assert_never
+from enum import StrEnum
+from functools import cache
+from itertools import islice
+from types import MappingProxyType
+from typing import Final, NamedTuple, assert_never
 
-from elytron_core.contracts.knowledge.recall import Diversity
-from elytron_core.policy.query.question import Question, Version
+from elytron_core import limits
+from elytron_core.contracts.recall import Diversity, Plane, RecallOutcome
+from elytron_core.model import Value
+from elytron_core.planes import facts
+from elytron_core.policy.ranking.query import Question, Version
+from elytron_core.text.phrases import table
 
 HALF_STRENGTH: Final = 20.0
 """The points at which a fact's or skill's match is worth one half on the common scale."""
@@ -105,3 +115,161 @@ def weights_for(question: Question, diversity: Diversity, /) -> Weights:
 def common_scale(points: float, /) -> float:
     """Return points of match on the scale 0..1: s / (s + 20); more points never give less, none give 0."""
     return points / (points + HALF_STRENGTH) if points > 0 else 0.0
+
+
+COMPARED: Final = 10
+"""The number of best hits among which the answer is looked for."""
+
+
+class Signs(NamedTuple):
+    """Signs in a search's result that it has an answer."""
+
+    strength: float
+    """The highest likeness of all, by text vectors or an encoder, 0 to 1; if text vectors do not know the query, the
+    highest share of its words that are together."""
+    agreement: float
+    """The sum of signals of the best hit, as a share of what a memory would have that were best in each of them."""
+    behind: tuple[float, ...]
+    """The distance of each hit behind the best, as a share of the sum of the best; best first."""
+
+    @property
+    def evidence(self) -> float:
+        """The evidence for an answer: a strong search whose signals mean the same memory."""
+        return self.strength * self.agreement
+
+
+class Estimate(NamedTuple):
+    """The numbers of a score."""
+
+    intercept: float
+    evidence: float
+    """The weight of evidence in a logistic model of whether the best hits answer."""
+    sharpness: float
+    """The rate at which the chance of a hit falls with its distance behind; multiplied by the search's strength."""
+    pieces: float
+    """The pieces that an answer consists of."""
+
+
+WORDED_ANSWER_SCORE: Final = Estimate(-2.09, 5.54, 13.0, 1.5)
+"""Without an encoder."""
+ENCODED: Final = Estimate(-1.59, 3.44, 15.0, 1.5)
+"""With one."""
+
+
+def answered(signs: Signs, /, *, is_encoded: bool) -> float:
+    """Return the estimate that one of the best hits answers."""
+    estimate = ENCODED if is_encoded else WORDED_ANSWER_SCORE
+    return 1.0 / (1.0 + math.exp(-(estimate.intercept + estimate.evidence * signs.evidence)))
+
+
+def scores(signs: Signs, /, *, is_encoded: bool) -> list[float]:
+    """Return the score of each hit, best first; none is above the one before it."""
+    chance = answered(signs, is_encoded=is_encoded)
+    return [chance * share for share in shares(signs, ENCODED if is_encoded else WORDED_ANSWER_SCORE)]
+
+
+def shares(signs: Signs, estimate: Estimate, /) -> list[float]:
+    """Return for each hit the chance that it answers if one of the best does."""
+    rate = estimate.sharpness * signs.strength
+    weights = [math.exp(-rate * behind) for behind in signs.behind]
+    total = sum(islice(weights, COMPARED))
+    return [1.0 - (1.0 - weight / total) ** estimate.pieces for weight in weights]
+
+
+def of_any(found: Iterable[float], /) -> float:
+    """Return the estimate that one of several hits answers, by their scores alone."""
+    return 1.0 - math.prod(1.0 - score for score in islice(found, COMPARED))
+
+
+def outcome(score: float, /) -> RecallOutcome:
+    """Return the outcome for an estimate that one of the best hits answers."""
+    if score >= limits.FOUND_SCORE:
+        return RecallOutcome.FOUND
+    return RecallOutcome.DOUBTFUL if score >= limits.PROJECTED_SCORE else RecallOutcome.NOTHING
+
+
+class Intent(StrEnum):
+    """Purpose of a query."""
+
+    FACTUAL = "factual"
+    PROCEDURAL = "procedural"
+    CONTINUITY = "continuity"
+    EVIDENCE = "evidence"
+    MIXED = "mixed"
+
+
+class Route(Value):
+    """Order of the planes for a query, and the points by which each of them is favoured."""
+
+    intent: Intent
+    planes: tuple[Plane, ...]
+    bonus: dict[Plane, float] = {}
+    slot: str | None = None
+    """The slot that the query names as `kind:topic`, in its plain form."""
+
+    def place(self, plane: Plane, /) -> int:
+        """Return the place of `plane` among the planes; the last of all for one that it does not name."""
+        return self.planes.index(plane) if plane in self.planes else len(self.planes)
+
+    def favour(self, plane: Plane, /) -> float:
+        """Return the points that a match in `plane` gets on top."""
+        return self.bonus.get(plane, 0.0)
+
+
+_FACTS, _SKILLS, _TURNS = Plane.LONG_TERM, Plane.PROCEDURAL, Plane.TRANSCRIPT
+_CAPSULES, _STATE, _SUMMARY, _NOTES = Plane.CONTINUITY, Plane.EXECUTION, Plane.SUMMARY, Plane.ARCHIVE
+
+ORDER: Final = MappingProxyType(
+    {
+        Intent.FACTUAL: (_FACTS, _TURNS, _CAPSULES, _SUMMARY, _NOTES, _STATE, _SKILLS),
+        Intent.PROCEDURAL: (_SKILLS, _STATE, _FACTS, _CAPSULES, _TURNS, _NOTES, _SUMMARY),
+        Intent.CONTINUITY: (_CAPSULES, _STATE, _SUMMARY, _TURNS, _NOTES, _FACTS, _SKILLS),
+        Intent.EVIDENCE: (_TURNS, _NOTES, _SUMMARY, _FACTS, _CAPSULES, _STATE, _SKILLS),
+        Intent.MIXED: (_FACTS, _TURNS, _SKILLS, _CAPSULES, _STATE, _SUMMARY, _NOTES),
+    }
+)
+"""The order of the planes if their memories are worth the same."""
+BONUS: Final = MappingProxyType(
+    {
+        Intent.FACTUAL: {_FACTS: 18.0},
+        Intent.PROCEDURAL: {_SKILLS: 18.0, _STATE: 14.0},
+        Intent.CONTINUITY: {_CAPSULES: 20.0, _STATE: 16.0, _SUMMARY: 12.0},
+        Intent.EVIDENCE: {_TURNS: 32.0, _NOTES: 32.0},
+        Intent.MIXED: {},
+    }
+)
+
+_SIGNS: Final = (Intent.PROCEDURAL, Intent.CONTINUITY, Intent.EVIDENCE, Intent.FACTUAL)
+"""Intents that are read from words; the words are listed in `text/data/intents.toml`."""
+_KINDS: Final = frozenset(kind.value for kind in facts.Kind)
+
+
+def lifted(strength: float, favour: float, /) -> float:
+    """Return a strength of match between 0 and 1 raised by `favour` points: good matches by more, none beyond 1.
+
+    The order inside a plane stays as it is, and what does not match stays at 0.
+    """
+    return strength + strength * (1.0 - strength) * favour / (favour + HALF_STRENGTH)
+
+
+def route(query: str, /) -> Route:
+    """Return where to look for what `query` is after."""
+    slot = _slot(query)
+    if slot is not None:
+        return _after(Intent.FACTUAL).model_copy(update={"slot": slot})
+    text, signs = query.lower(), table("intents")
+    told = [intent for intent in _SIGNS if signs[intent].search(text)]
+    return _after(told[0] if len(told) == 1 else Intent.MIXED)
+
+
+@cache
+def _after(intent: Intent) -> Route:
+    return Route(intent=intent, planes=ORDER[intent], bonus=dict(BONUS[intent]))
+
+
+def _slot(query: str) -> str | None:
+    if ":" not in query:
+        return None
+    kind, sign, topic = query.partition(":")
+    kind, topic = kind.strip().casefold(), facts.topic_key(topic)
+    return f"{kind}:{topic}" if sign and topic and kind in _KINDS else None

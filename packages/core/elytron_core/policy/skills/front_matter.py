@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from elytron_core.planes.knowledge.procedural import Skill
+from elytron_core.planes.skills import Skill
 
 MARK: Final = "elytron: runtime-skill"
 """The first field of a runtime skill's Markdown form."""

@@ -12,7 +12,7 @@ from typing import Final, assert_never
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.model import Value
-from elytron_core.planes.knowledge.procedural import (
+from elytron_core.planes.skills import (
     LineageNode,
     LineageStatus,
     ReuseOutcome,

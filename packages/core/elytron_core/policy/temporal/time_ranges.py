@@ -6,11 +6,62 @@ They never filter: what was said at such a time, or soon after it, is only the l
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from elytron_core import limits
-from elytron_core.clock import Instant, as_datetime
-from elytron_core.policy.temporal.dates import MONTHS, Named, named_in
+from elytron_core.clock import DAY_MS, Instant, as_datetime
+
+MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH: Final = (
+    r"(?P<name>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+_YEAR: Final = r"(?P<year>(?:19|2\d)\d\d)"
+_BEFORE: Final = r"(?:(?P<before>\d{1,2})(?:st|nd|rd|th)?(?: of)? )?"
+_AFTER: Final = r"(?: (?P<after>\d{1,2})(?:st|nd|rd|th)?)?"
+_WRITTEN = re.compile(rf"\b{_BEFORE}{_MONTH}\.?{_AFTER},? {_YEAR}\b", re.IGNORECASE | re.ASCII)
+_DAY: Final = r"(?:[-/.月](?P<day>0?[1-9]|[12]\d|3[01])(?!\d))?"
+_NUMERIC = re.compile(rf"(?<![\w.]){_YEAR}(?:[-/.年](?P<month>0?[1-9]|1[0-2])(?!\d){_DAY}|(?!\w))", re.ASCII)
+
+
+class Named(NamedTuple):
+    """A named date; 0 for a month or day that was not named."""
+
+    year: int
+    month: int = 0
+    day: int = 0
+
+    def is_met_by(self, other: "Named") -> bool:
+        """Return whether `other` names at least as much, and the same."""
+        return (
+            self.year == other.year
+            and self.month in {0, other.month}
+            and (self.day in {0, other.day} or not self.month)
+        )
+
+
+def named_in(text: str, /) -> tuple[Named, ...]:
+    """Return the distinct dates that `text` names in digits (2025-03-02, 2025/3, 2025年3月2日, 2025) or English."""
+    written = [
+        Named(
+            int(match["year"]),
+            MONTHS.index(match["name"][:3].lower()) + 1,
+            int(match["before"] or match["after"] or 0),
+        )
+        for match in _WRITTEN.finditer(text)
+    ]
+    numeric = [
+        Named(int(match["year"]), int(match["month"] or 0), int(match["day"] or 0))
+        for match in _NUMERIC.finditer(_WRITTEN.sub(" ", text))
+    ]
+    return tuple(dict.fromkeys(written + numeric))
+
+
+def day_of(at: Instant, /) -> Named:
+    """Return the day of `at`, UTC."""
+    moment = as_datetime(at)
+    return Named(moment.year, moment.month, moment.day)
 
 
 class Span(NamedTuple):
@@ -24,14 +75,15 @@ class Span(NamedTuple):
 YEARS_BACK: Final = 12
 """A month or day without a year is meant in any of the last 12 years, in this one or in the next."""
 YEAR_WORTH: Final = 0.3
-_DAY: Final = timedelta(days=1)
+_DAY_WORD: Final = timedelta(days=1)
 
-_MONTH: Final = (
+_MONTH_WORD: Final = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|(?-i:May)|june?|july?|aug(?:ust)?|sept?(?:ember)?"
     r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 )
 _BARE = re.compile(
-    rf"\b(?:(?P<before>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?{_MONTH}\b\.?(?: (?P<after>\d{{1,2}})(?:st|nd|rd|th)?\b)?",
+    rf"\b(?:(?P<before>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?{_MONTH_WORD}\b\.?"
+    r"(?: (?P<after>\d{1,2})(?:st|nd|rd|th)?\b)?",
     re.IGNORECASE | re.ASCII,
 )
 _CHINESE = re.compile(r"(?<!年)(?<!\d)(?P<month>1[0-2]|[1-9])月(?:(?P<day>[12]\d|3[01]|[1-9])[日号])?")
@@ -56,7 +108,7 @@ _NEAR: Final = {"today": 0, "tonight": 0, "yesterday": -1, "今天": 0, "昨天"
 _NEAR_WORD = re.compile(r"\b(?a:today|tonight|yesterday)\b|今天|昨天|前天", re.IGNORECASE)
 _CHINESE_RELATIVE: Final = {"上周": "last week", "上个月": "last month", "去年": "last year", "今年": "this year"}
 _CHINESE_RELATIVE_WORD = re.compile("|".join(_CHINESE_RELATIVE))
-_YEAR = re.compile(r"[0-9]{4}")
+_YEAR_WORD = re.compile(r"[0-9]{4}")
 _RELATIVE_SIGNS: Final = ("last", "this", "past", "previous", "ago", "today", "tonight", "yesterday")
 """An ASCII text that holds none of these names no time relative to now."""
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -67,7 +119,7 @@ def spans_in(text: str, now: Instant, /) -> tuple[Span, ...]:
     """Return the distinct times that `text` speaks of, as seen at `now`, in order."""
     is_chinese = not text.isascii()
     has_month, is_relative = (is_chinese or _holds(text, signs) for signs in (MONTHS, _RELATIVE_SIGNS))
-    full = named_in(text) if _YEAR.search(text) else ()
+    full = named_in(text) if _YEAR_WORD.search(text) else ()
     if not (full or has_month or is_relative):
         return ()
     today = as_datetime(now).date()
@@ -111,7 +163,7 @@ def _of_named(named: Named, year: int | None) -> list[Span]:
         if not named.month:
             return [_span(date(year, 1, 1), date(year + 1, 1, 1), YEAR_WORTH)]
         if named.day:
-            return [_span(date(year, named.month, named.day), date(year, named.month, named.day) + _DAY)]
+            return [_span(date(year, named.month, named.day), date(year, named.month, named.day) + _DAY_WORD)]
         return [_span(date(year, named.month, 1), _next_month(date(year, named.month, 1)))]
     except ValueError:  # 30 February, or a year beyond the calendar
         return []
@@ -121,23 +173,23 @@ def _relative(text: str, today: date) -> Iterator[Span]:
     for sign, words in _CHINESE_RELATIVE.items():
         text = text.replace(sign, f" {words} ")
     for match in _NEAR_WORD.finditer(text):
-        day = today + _NEAR[match[0].lower()] * _DAY
-        yield _span(day, day + _DAY)
+        day = today + _NEAR[match[0].lower()] * _DAY_WORD
+        yield _span(day, day + _DAY_WORD)
     for match in _AGO.finditer(text):
         counted = match["count"].lower()
         unit = match["unit"].lower()
         count = COUNTS.get(counted) or int(counted)
-        day = today - count * _DAYS_OF[unit] * _DAY
-        yield _span(day - _SLACK_OF[unit] * _DAY, day + (_SLACK_OF[unit] + 1) * _DAY)
+        day = today - count * _DAYS_OF[unit] * _DAY_WORD
+        yield _span(day - _SLACK_OF[unit] * _DAY_WORD, day + (_SLACK_OF[unit] + 1) * _DAY_WORD)
     for match in _RELATIVE.finditer(text):
         yield _of_unit(match["unit"].lower(), today, is_this=match["which"].lower() == "this")
 
 
 def _of_unit(unit: str, today: date, *, is_this: bool) -> Span:
-    monday = today - today.weekday() * _DAY
+    monday = today - today.weekday() * _DAY_WORD
     if unit in _WEEKDAYS:
-        day = today - ((today.weekday() - _WEEKDAYS.index(unit) - 1) % 7 + 1) * _DAY
-        return _span(day, day + _DAY)
+        day = today - ((today.weekday() - _WEEKDAYS.index(unit) - 1) % 7 + 1) * _DAY_WORD
+        return _span(day, day + _DAY_WORD)
     if unit in _SEASONS:
         start = date(today.year, _SEASONS[unit], 1)
         while _season_end(start) > today and not (is_this and start <= today):
@@ -145,16 +197,16 @@ def _of_unit(unit: str, today: date, *, is_this: bool) -> Span:
         return _span(start, _season_end(start))
     match unit:
         case "night":
-            return _span(today - _DAY, today + _DAY)
+            return _span(today - _DAY_WORD, today + _DAY_WORD)
         case "week":
-            start = monday if is_this else monday - 7 * _DAY
-            return _span(start, start + 7 * _DAY)
+            start = monday if is_this else monday - 7 * _DAY_WORD
+            return _span(start, start + 7 * _DAY_WORD)
         case "weekend":
-            start = monday + 5 * _DAY if is_this else monday - 2 * _DAY
-            return _span(start, start + 2 * _DAY)
+            start = monday + 5 * _DAY_WORD if is_this else monday - 2 * _DAY_WORD
+            return _span(start, start + 2 * _DAY_WORD)
         case "month":
             first = today.replace(day=1)
-            return _span(first, _next_month(first)) if is_this else _span((first - _DAY).replace(day=1), first)
+            return _span(first, _next_month(first)) if is_this else _span((first - _DAY_WORD).replace(day=1), first)
         case _:
             first = date(today.year if is_this else today.year - 1, 1, 1)
             return _span(first, date(first.year + 1, 1, 1))
@@ -166,7 +218,7 @@ def _season_end(start: date) -> date:
 
 
 def _next_month(first: date) -> date:
-    return (first + 31 * _DAY).replace(day=1)
+    return (first + 31 * _DAY_WORD).replace(day=1)
 
 
 def _span(start: date, end: date, worth: float = 1.0) -> Span:
@@ -176,3 +228,70 @@ def _span(start: date, end: date, worth: float = 1.0) -> Span:
 def _instant(day: date) -> int:
     moment = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
     return min(max(moment, limits.EARLIEST_MS), limits.LATEST_MS)
+
+
+class Side(StrEnum):
+    """Side of its anchor on which a time is."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+class Anchor(NamedTuple):
+    """An event by which a time is named."""
+
+    text: str
+    side: Side
+    reach_ms: int
+    """The distance from the anchor up to which messages count."""
+
+
+LEAST_COVERED: Final = 0.5
+"""If no message holds this share of an anchor's words, its time is unknown."""
+_REACH_MS: Final = 90 * DAY_MS
+_TALK_MS: Final = 8 * 3_600_000
+"""Messages up to this much earlier or later belong to the talk about the anchor."""
+_WORTH: Final = 0.5
+_FAR_WORTH: Final = 0.25
+_MOST_AWAY: Final = 1_000
+"""A larger count of days, weeks, months or years is taken as this: no one remembers such times."""
+_SIGNS: Final = ("before", "after", "since", "until", "prior to", "following")
+"""A text without these has no anchor."""
+_ANCHOR: Final = re.compile(
+    r"\b(?:(?P<count>\d{1,4}|an?|one|two|three|four|five|six|a couple of|a few) (?P<unit>day|week|month|year)s? )?"
+    r"(?P<side>before|prior to|until|after|since|following)"
+    r" (?!(?:all|then|that|this|it|now|when|what|which|how|who)\b)(?P<what>[^?.!,;]*\w)",
+    re.IGNORECASE,
+)
+_UNIT_DAYS: Final = {"day": 1, "week": 7, "month": 31, "year": 366}
+_BEFORE_EVENT: Final = frozenset({"before", "prior to", "until"})
+
+
+def anchor_in(text: str, lowered: str, /) -> Anchor | None:
+    """Return the event by which `text`, `lowered` in small letters, names a time; None if it names none so."""
+    if not any(sign in lowered for sign in _SIGNS):
+        return None
+    found = _ANCHOR.search(text)
+    if found is None:
+        return None
+    side = Side.BEFORE if found["side"].lower() in _BEFORE_EVENT else Side.AFTER
+    return Anchor(found["what"], side, max(_REACH_MS, _away(found["count"], found["unit"])))
+
+
+def spans_of(anchor: Anchor, at: Instant, /) -> tuple[Span, Span]:
+    """Return the times that `anchor`, spoken of at `at`, can mean: near to it, and all on its side of it."""
+    match anchor.side:
+        case Side.BEFORE:
+            end = at + _TALK_MS
+            return Span(at - anchor.reach_ms, end, _WORTH), Span(limits.EARLIEST_MS, end, _FAR_WORTH)
+        case Side.AFTER:
+            start = at - _TALK_MS
+            return Span(start, at + anchor.reach_ms, _WORTH), Span(start, limits.LATEST_MS, _FAR_WORTH)
+
+
+def _away(count: str | None, unit: str | None) -> int:
+    """Return the distance from the anchor in milliseconds, and half as much again: people say round numbers."""
+    if count is None or unit is None:
+        return 0
+    many = int(count) if count.isdigit() else COUNTS.get(count.lower(), 1)
+    return min(many, _MOST_AWAY) * _UNIT_DAYS[unit.lower()] * DAY_MS * 3 // 2

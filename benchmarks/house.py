@@ -1,0 +1,162 @@
+"""The house in figures: modules, imports, names, and what a behaviour crosses.
+
+    uv run --group dev python -m benchmarks.house [--roads]
+
+Counted over `packages/`, without conformance suites: modules without the packages' own `__init__`, lines of all files,
+lines of import statements, module-level functions and classes whose name is one word, and module-level functions whose
+name stands in several modules. With `--roads` it also runs each behaviour once more after a warm-up, in a store in
+memory, and counts modules crossed, calls of the product's own functions, and commits.
+"""
+
+import argparse
+import ast
+import asyncio
+import re
+import sys
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+import elytron
+from elytron_agent import Agent
+from elytron_core.ports.chat import Finished, FinishReason, ModelEvent, ModelInfo, ModelRequest, TextDelta
+
+ROOT = Path(__file__).resolve().parents[1] / "packages"
+AIMS = {
+    "modules": "at most 450",
+    "import lines, %": "at most 6.5",
+    "one-word functions, %": "at most 15",
+    "one-word classes, %": "at most 12",
+    "names that recur, %": "at most 12",
+}
+ROAD_AIMS = {"write": (22, 0), "recall": (45, 900), "project": (45, 0), "agent": (80, 3000)}
+
+
+class RoadCount(NamedTuple):
+    """What one run of a behaviour crossed."""
+
+    modules: int
+    calls: int
+    commits: int
+
+
+def source_files() -> Iterator[Path]:
+    """Yield every Python file of the product."""
+    for path in sorted(ROOT.rglob("*.py")):
+        if "conformance" not in path.parts:
+            yield path
+
+
+def is_one_word(name: str, /) -> bool:
+    """Return whether `name` is a single word, in either way of writing names."""
+    bare = name.strip("_")
+    return "_" not in bare if bare == bare.lower() else len(re.findall(r"[A-Z][a-z0-9]*", bare)) <= 1
+
+
+def house_figures() -> dict[str, float]:
+    """Return each figure of the tree by its name."""
+    modules = lines = import_lines = 0
+    functions: list[str] = []
+    classes: list[str] = []
+    for path in source_files():
+        text = path.read_text(encoding="utf-8")
+        lines += len(text.splitlines())
+        modules += path.name != "__init__.py"
+        tree = ast.parse(text)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                import_lines += (node.end_lineno or node.lineno) - node.lineno + 1
+        functions += [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        classes += [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    counts = Counter(functions)
+    return {
+        "modules": modules,
+        "lines": lines,
+        "import lines, %": round(100 * import_lines / lines, 1),
+        "one-word functions, %": round(100 * sum(map(is_one_word, functions)) / len(functions), 1),
+        "one-word classes, %": round(100 * sum(map(is_one_word, classes)) / len(classes), 1),
+        "names that recur, %": round(100 * sum(counts[name] > 1 for name in functions) / len(functions), 1),
+        "class names that stand twice": sum(count > 1 for count in Counter(classes).values()),
+    }
+
+
+async def count_road(behaviour: Callable[[], Awaitable[object]], /) -> RoadCount:
+    """Return what the second run of `behaviour` crosses."""
+    await behaviour()
+    modules: set[str] = set()
+    calls = commits = 0
+    prefix = str(ROOT)
+
+    def watch(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls, commits
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(prefix) and not code.co_name.startswith("<"):
+            modules.add(code.co_filename)
+            calls += 1
+            commits += code.co_name == "commit" and code.co_filename.endswith("memory.py")
+
+    sys.setprofile(watch)
+    try:
+        await behaviour()
+    finally:
+        sys.setprofile(None)
+    return RoadCount(len(modules), calls, commits)
+
+
+class GreetingModel:
+    """A chat model that greets."""
+
+    info = ModelInfo(name="greeting")
+
+    async def stream(self, _: ModelRequest, /) -> AsyncGenerator[ModelEvent]:
+        """Yield a greeting."""
+        yield TextDelta(text="Good morning.")
+        yield Finished(reason=FinishReason.STOP)
+
+
+@asynccontextmanager
+async def open_memory() -> AsyncGenerator[elytron.MemoryRuntime]:
+    """Open a memory with some turns and a fact."""
+    async with elytron.open("memory:", space="ada") as memory:
+        for number in range(20):
+            await memory.add(f"Ada saw ship number {number} in the harbour", conversation="c")
+        await memory.add_fact("home", "Ada lives in Lisbon")
+        yield memory
+
+
+async def road_counts() -> dict[str, RoadCount]:
+    """Return what each behaviour crosses."""
+    async with open_memory() as memory:
+        agent = Agent(memory, GreetingModel())
+
+        async def run_turn() -> None:
+            async for _ in agent.run("Where do I live?"):
+                pass
+
+        return {
+            "write": await count_road(lambda: memory.add("Ada had tea at the pier", conversation="c")),
+            "recall": await count_road(lambda: memory.recall("where does Ada live?")),
+            "project": await count_road(lambda: memory.project("where does Ada live?")),
+            "agent": await count_road(run_turn),
+        }
+
+
+def main() -> None:
+    """Print every figure beside what is aimed at."""
+    parser = argparse.ArgumentParser(description="Figures of the product's own tree.")
+    parser.add_argument("--roads", action="store_true", help="also count what behaviours cross")
+    asked = parser.parse_args()
+    for name, value in house_figures().items():
+        print(f"{name:32} {value:>9,.10g}   {AIMS.get(name, '')}")
+    if asked.roads:
+        for name, road in asyncio.run(road_counts()).items():
+            most = ROAD_AIMS[name]
+            aim = f"at most {most[0]} modules" + (f", {most[1]} calls" if most[1] else "")
+            print(f"{name:12} {road.modules:4} modules {road.calls:6} calls {road.commits:3} commits   {aim}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""Reading what was sent, within its bounds of size and time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from functools import lru_cache
+from typing import Final, TypeVar, overload
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from elytron_adapter.idempotency import key_in
+from elytron_core import limits, strict_json
+from elytron_core.errors import PayloadTooLarge
+from elytron_core.strict_json import Json
+
+AUDIT_ID = "X-Audit-ID"
+IDEMPOTENCY_KEY = "Idempotency-Key"
+_KEPT = "elytron.headers"
+T = TypeVar("T")
+
+
+class Heads(Headers):
+    """Headers that find any of them at one look; of several of one name the first, as `Headers` does."""
+
+    def __init__(self, scope: Scope, /) -> None:
+        super().__init__(scope=scope)
+        self._first = dict(reversed(self.raw))
+
+    @overload
+    def get(self, key: str, default: None = None, /) -> str | None: ...
+    @overload
+    def get(self, key: str, default: str | T, /) -> str | T: ...
+    def get(self, key: str, default: object = None, /) -> object:
+        value = self._first.get(key.lower().encode("latin-1"))
+        return value.decode("latin-1") if value is not None else default
+
+
+def heads_of(scope: Scope, /) -> Headers:
+    """Return the headers of a request."""
+    kept = scope.get(_KEPT)
+    if kept is None:
+        kept = scope[_KEPT] = Heads(scope)
+    assert isinstance(kept, Heads)
+    return kept
+
+
+def idempotency_key(headers: Headers, /) -> str | None:
+    """Return the key in the header. Raises InvalidInput for one that is empty or too long."""
+    return key_in(headers.get(IDEMPOTENCY_KEY))
+
+
+_JSON = "application/json"
+_DISCONNECT = "http.disconnect"
+
+
+async def body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
+    """Return the body, or stop reading at its bound; what the client says of its length is not trusted.
+
+    Raises PayloadTooLarge, and HTTPException for a body that takes too long.
+    """
+    require_length(scope, limit=limit)
+    try:
+        async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
+            return await _whole(receive, limit=limit)
+    except TimeoutError:
+        raise HTTPException(408) from None
+
+
+async def connected(receive: Receive, /) -> Message:
+    """Return the next message of the body. Raises ClientDisconnect."""
+    message = await receive()
+    if message["type"] == _DISCONNECT:
+        raise ClientDisconnect
+    return message
+
+
+async def _whole(receive: Receive, *, limit: int) -> bytes:
+    whole = bytearray()
+    while True:
+        message = await connected(receive)
+        whole += message.get("body", b"")
+        if len(whole) > limit:
+            raise PayloadTooLarge(limit=limit, what="the body")
+        if not message.get("more_body", False):
+            return bytes(whole)
+
+
+async def pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncIterator[bytes]:
+    """Yield the body piece by piece, each within the wait for a body. Raises as `body` does."""
+    require_length(scope, limit=limit)
+    size, more = 0, True
+    while more:
+        try:
+            async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
+                message = await connected(receive)
+        except TimeoutError:
+            raise HTTPException(408) from None
+        piece: bytes = message.get("body", b"")
+        size += len(piece)
+        if size > limit:
+            raise PayloadTooLarge(limit=limit, what="the body")
+        yield piece
+        more = message.get("more_body", False)
+
+
+def strictly(app: ASGIApp, /, *, limit: int, require: Callable[[Json], None]) -> ASGIApp:
+    """Return `app`, which is given whole bodies of strict JSON alone: in time, within `limit`, as `require` has them.
+
+    For protocols whose libraries bound none of that, or repeat what they could not read.
+    """
+
+    async def read(scope: Scope, receive: Receive, send: Send) -> None:
+        require_json(heads_of(scope))
+        unread = [await body(scope, receive, limit=limit)]
+        require(strict_json.parse(unread[0], limit=limit))
+
+        async def again() -> Message:
+            if unread:
+                return {"type": "http.request", "body": unread.pop(), "more_body": False}
+            return await receive()
+
+        await app(scope, again, send)
+
+    return read
+
+
+def require_length(scope: Scope, /, *, limit: int) -> None:
+    """Raise PayloadTooLarge where the declared length is beyond `limit`, or is none."""
+    declared = heads_of(scope).get("content-length", "0")
+    if not declared.isascii() or not declared.isdecimal() or len(declared) > 18 or int(declared) > limit:
+        raise PayloadTooLarge(limit=limit, what="the body")
+
+
+def is_json(headers: Headers, /) -> bool:
+    """Return whether the body is said to be JSON."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower() == _JSON
+
+
+def require_json(headers: Headers, /) -> None:
+    """Raise HTTPException unless the body is said to be JSON."""
+    if not is_json(headers):
+        raise HTTPException(415, headers={"Accept": _JSON})
+
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
+_OWN_SITES = frozenset({"none", "same-origin"})
+_SCHEMES = {"ws": "http", "wss": "https"}
+_PORTS = {"http": 80, "https": 443}
+
+
+def is_own_page(scope: Scope, headers: Headers, /) -> bool:
+    """Return whether no web page asks, or one of this server, by its scheme, host and port."""
+    if headers.get("sec-fetch-site", "none") not in _OWN_SITES and scope.get("method", "GET") not in SAFE_METHODS:
+        return False
+    origin = headers.get("origin")
+    scheme = _SCHEMES.get(told := scope.get("scheme", "http"), told)
+    if origin is None:
+        return True
+    place = _place(origin)
+    return place is not None and place == _place(f"{scheme}://{headers.get('host', '')}")
+
+
+def is_host_allowed(headers: Headers, hosts: frozenset[str], /) -> bool:
+    """Return whether the host that a request names, and its origin if it has one, are among `hosts`."""
+    origin = headers.get("origin")
+    is_host_ours = _host(f"//{headers.get('host', '')}") in hosts
+    return is_host_ours and (origin is None or _host(origin) in hosts)
+
+
+@lru_cache(64)
+def _place(address: str) -> tuple[str, str, int] | None:
+    """Return the scheme, host and port of an address; None if it has none."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return None
+    return (parts.scheme, parts.hostname, port) if parts.hostname and port else None
+
+
+@lru_cache(64)
+def _host(address: str) -> str | None:
+    try:
+        host = urlsplit(address).hostname
+    except ValueError:
+        return None
+    return f"[{host}]" if host is not None and ":" in host else host

@@ -1,0 +1,226 @@
+"""The tree of a space: days of what was said, tiers of facts, insights. A view that is made when it is read."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final
+
+from elytron.api import MemoryFace
+from elytron_agent import limits
+from elytron_agent.hooks.facts import fact_entries, holds, insights_of
+from elytron_core.clock import Clock, Instant, iso
+from elytron_core.contracts.facts import FactEntry
+from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
+from elytron_core.errors import InvalidInput, NotFound
+from elytron_core.evidence import Role
+from elytron_core.model import Value
+from elytron_core.planes.facts import Tier
+from elytron_core.planes.transcript import Lifecycle
+from elytron_core.scope import Scope
+
+ROOT: Final = "/"
+ABSTRACT: Final = ".abstract"
+OVERVIEW: Final = ".overview"
+_PATH: Final = re.compile(r"(?:/[^/\s\x00-\x1f\x7f\\]+)+")
+
+
+class EntryKind(StrEnum):
+    """Entry at a path."""
+
+    FOLDER = "folder"
+    FILE = "file"
+
+
+class TreeFile(Value):
+    """A file of the tree: one memory as text."""
+
+    path: str
+    text: str
+    at: Instant
+
+
+class TreeEntry(Value):
+    """One line of a listing; a folder has its abstract."""
+
+    path: str
+    kind: EntryKind
+    chars: int = 0
+    files: int = 0
+    abstract: str = ""
+
+
+class TreeListing(Value):
+    """The entries below a folder, folders before files, by path. `has_more` says that the limit cut some."""
+
+    path: str
+    entries: tuple[TreeEntry, ...]
+    has_more: bool = False
+
+
+def checked_path(path: str, /) -> str:
+    """Return a path. Raises InvalidInput for one that is not absolute, is too long, or leads anywhere else."""
+    parts = path.split("/")
+    is_plain = path == ROOT or (_PATH.fullmatch(path) is not None and not {".", ".."} & set(parts))
+    if not is_plain or len(path) > limits.TREE_PATH_CHARS:
+        problem = "is no path of the tree: absolute, without spaces, dot segments, double or trailing slashes"
+        raise InvalidInput(field="path", problem=problem)
+    return path
+
+
+class Folders:
+    """Files in folders."""
+
+    def __init__(self, files: Iterable[TreeFile], /, *, folders: Sequence[str] = ()) -> None:
+        self._files = {file.path: file for file in sorted(files, key=lambda file: file.path)}
+        self._folders: dict[str, list[TreeFile]] = {name: [] for name in (ROOT, *folders)}
+        for file in self._files.values():
+            for name in _above(file.path):
+                self._folders.setdefault(name, []).append(file)
+        for name in folders:
+            for above in _above(name):
+                self._folders.setdefault(above, [])
+
+    def listed(self, path: str, /, *, depth: int, limit: int) -> TreeListing:
+        """Return the entries up to `depth` levels below a folder. Raises NotFound."""
+        if path not in self._folders:
+            raise NotFound(what="folder", name=path)
+        found = [*map(self._folder, self._folders), *map(_file, self._files.values())]
+        below = [entry for entry in found if entry.path != path and 0 < _depth(path, entry.path) <= depth]
+        below.sort(key=lambda entry: (entry.kind is EntryKind.FILE, entry.path))
+        return TreeListing(path=path, entries=tuple(below[:limit]), has_more=len(below) > limit)
+
+    def text(self, path: str, /) -> str:
+        """Return the text of a file, or the abstract or overview of a folder by its own name. Raises NotFound."""
+        if path in self._files:
+            return self._files[path].text
+        folder, _, name = path.rpartition("/")
+        if (folder or ROOT) not in self._folders or name not in {ABSTRACT, OVERVIEW}:
+            raise NotFound(what="file", name=path)
+        return self.abstract(folder or ROOT) if name == ABSTRACT else self.overview(folder or ROOT)
+
+    def abstract(self, path: str, /) -> str:
+        """Return what a folder holds, in words: how much of what time, and how its newest files begin."""
+        files = self._newest(path)
+        if not files:
+            return f"{path} is empty."
+        span = f"{iso(files[-1].at)} to {iso(files[0].at)}"
+        told = [f"{path} holds {len(files)} {'file' if len(files) == 1 else 'files'} of {span}."]
+        told += (f"{file.path.rpartition('/')[2]}: {' '.join(file.text.split())}" for file in files)
+        return _words(told, limits.TREE_ABSTRACT_WORDS)
+
+    def overview(self, path: str, /) -> str:
+        """Return figures of a folder and the paths of some of its files, as JSON."""
+        files = self._newest(path)
+        told: dict[str, object] = {
+            "path": path,
+            "folders": sum(1 for name in self._folders if name != path and _depth(path, name) > 0),
+            "files": len(files),
+            "chars": sum(len(file.text) for file in files),
+            "samples": [file.path for file in files[: limits.TREE_SAMPLES]],
+        }
+        if files:
+            told |= {"first_at": iso(files[-1].at), "last_at": iso(files[0].at)}
+        return json.dumps(told, indent=1)
+
+    def _newest(self, path: str) -> list[TreeFile]:
+        return sorted(self._folders[path], key=lambda file: (-file.at, file.path))
+
+    def _folder(self, path: str) -> TreeEntry:
+        files = self._folders[path]
+        chars = sum(len(file.text) for file in files)
+        return TreeEntry(path=path, kind=EntryKind.FOLDER, chars=chars, files=len(files), abstract=self.abstract(path))
+
+
+def _file(file: TreeFile) -> TreeEntry:
+    return TreeEntry(path=file.path, kind=EntryKind.FILE, chars=len(file.text))
+
+
+def _above(path: str) -> list[str]:
+    """Return the folders of a path."""
+    parts = path.split("/")[1:-1]
+    return [ROOT, *("/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1))]
+
+
+def _depth(folder: str, path: str) -> int:
+    """Return how many levels below a folder a path is; 0 if it is elsewhere."""
+    start = folder if folder == ROOT else f"{folder}/"
+    return path[len(start) :].count("/") + 1 if path.startswith(start) and path != folder else 0
+
+
+def _words(lines: Iterable[str], most: int) -> str:
+    """Return the lines up to `most` words."""
+    kept: list[str] = []
+    for line in lines:
+        words = line.split()
+        kept.append(" ".join(words[:most]))
+        most -= len(words)
+        if most <= 0:
+            break
+    return "\n".join(kept)
+
+
+EVENTS: Final = "/events"
+TIERS: Final = "/memory_tiers"
+INSIGHTS: Final = "/insights"
+FOLDERS: Final = (EVENTS, TIERS, *(f"{TIERS}/{tier}" for tier in Tier), INSIGHTS)
+
+
+class MemoryTree:
+    """Reads one conversation of a space, with the facts of the space, as folders and files."""
+
+    def __init__(self, memory: MemoryFace, scope: Scope, clock: Clock, /) -> None:
+        self._memory = memory
+        self._scope = scope
+        self._clock = clock
+
+    async def list(
+        self, path: str = ROOT, /, *, depth: int = limits.TREE_DEPTH, limit: int = limits.TREE_LIMIT
+    ) -> TreeListing:
+        """Return the entries below a folder, each folder with its abstract. Raises InvalidInput, NotFound."""
+        checked_path(path)
+        return (await self._folders()).listed(path, depth=max(1, depth), limit=max(1, limit))
+
+    async def read(self, path: str, /) -> str:
+        """Return the text of a file; of each folder there are `.abstract` and `.overview`.
+
+        Raises InvalidInput, NotFound.
+        """
+        checked_path(path)
+        return (await self._folders()).text(path)
+
+    async def _folders(self) -> Folders:
+        at = self._clock.now()
+        entries = await fact_entries(self._memory, self._scope)
+        files = [_turn_file(turn) for turn in await self._turns()]
+        files += [_fact_file(entry) for entry in entries if holds(entry, at)]
+        recorded = {entry.id: entry.recorded_at for entry in entries}
+        files += [
+            TreeFile(path=f"{INSIGHTS}/{one.id}", text=one.summary, at=recorded[one.fact_ids[-1]])
+            for one in insights_of(entries, at=at)
+        ]
+        return Folders((file for file in files if file.text), folders=FOLDERS)
+
+    async def _turns(self) -> tuple[LedgerTurn, ...]:
+        report = await self._memory.replay(MemoryReplayRequest(scope=self._scope, limit=limits.TREE_TURNS))
+        return tuple(turn for turn in report.turns if turn.lifecycle is Lifecycle.ACTIVE)
+
+
+def _turn_file(turn: LedgerTurn) -> TreeFile:
+    said = [message for message in turn.messages if message.text and not message.forgotten]
+    lines = [
+        f"{message.speaker or message.role}: {message.text}" for message in said if message.role is not Role.SYSTEM
+    ]
+    at = next((message.at for message in said if message.at is not None), turn.recorded_at)
+    return TreeFile(path=f"{EVENTS}/{_day(at)}/{turn.sequence:06}", text="\n".join(lines), at=at)
+
+
+def _fact_file(entry: FactEntry) -> TreeFile:
+    ends = f"\nuntil: {iso(entry.valid_to)}" if entry.valid_to is not None else ""
+    sure = f"{entry.certainty:.2f}" if entry.certainty is not None else entry.confidence
+    text = f"{entry.content}\ntopic: {entry.topic}\nconfidence: {sure}{ends}"
+    return TreeFile(path=f"{TIERS}/{entry.tier or Tier.L0}/{entry.id}", text=text, at=entry.observed_at)
+
+
+def _day(at: Instant) -> str:
+    return iso(at)[: len("2026-08-03")]

@@ -1,0 +1,1 @@
+"""elytron_cli.commands.agents"""

@@ -1,0 +1,228 @@
+"""A first look: a year of an invented conversation, ten questions, and what it took."""
+
+import asyncio
+import os
+import re
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+from pydantic import SerializeAsAny, TypeAdapter, ValidationError
+
+from elytron.flows.transcript_import import TranscriptImportReport, import_transcript
+from elytron_cli.config import Setting, Settings, called_as
+from elytron_cli.input.options import Group, as_json, common, told
+from elytron_cli.runner import settings
+from elytron_cli.session import Session, opened
+from elytron_cli.tables import common as tables_common
+from elytron_cli.terminal.output import Bar, Output, safe
+from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
+from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest, RecallHit
+from elytron_core.errors import MissingExtra, UnreadableFile
+from elytron_core.model import Value
+from elytron_core.policy.ranking.excerpts import BETWEEN, passages_of
+from elytron_store import WhenMissing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+STORE = "elytron-demo.db"
+CONVERSATION = "harbour.jsonl"
+QUESTIONS = "harbour.questions.json"
+SHOWN_HITS = 3
+SHOWN_CHARS = 300
+PROJECTED_CHARS = 1_200
+FOUND = "✓"
+_WORD = re.compile(r"\w{3,}")
+
+
+class Question(Value):
+    """A question about the conversation. `evidence` names the lines that answer it, counted from 1."""
+
+    question: str
+    evidence: tuple[int, ...]
+    answer: str
+    kind: Literal["single", "multi", "temporal", "update", "chinese"]
+
+
+class Answered(Value):
+    """The hits of a question. `evidence_at` are the places, from 1, of those that hold the answer."""
+
+    question: str
+    answer: str
+    hits: tuple[RecallHit, ...]
+    evidence_at: tuple[int, ...]
+
+
+class DemoReport(Value):
+    """The whole demonstration. A rate is there only if something was written."""
+
+    store: str
+    imported: TranscriptImportReport
+    turns_per_s: float | None = None
+    recall_p50_ms: float
+    answered: tuple[Answered, ...]
+    projection: MemoryProjectionReport
+
+
+@click.group("demo", cls=Group, invoke_without_command=True)
+@common
+def demo() -> None:
+    """Try it on a year of invented conversation: no key, no service, no model.
+
+    Writes ./elytron-demo.db, or the store that --store names, asks ten questions and shows one projection. It can be
+    run again.
+    """
+    context = click.get_current_context()
+    if context.invoked_subcommand is not None:
+        return
+    found = settings()
+    if "store" not in told(context):
+        found = replace(found, store=Setting(STORE, "demo"))
+    # A first look is for people: JSON comes only with --json, also through a pipe.
+    out = Output(as_json(context) or False)
+    report = asyncio.run(_run(found, out))
+    # Said again, for a variable may have been set for this command alone; what is secret is not printed.
+    named = [(name, one) for name, one in found.told().items() if one.origin.startswith(("--", "ELYTRON_", "BM_"))]
+    given = {f"--{name.replace('_', '-')}": one.value for name, one in named if name != "store" and not one.secret}
+    again = f"{_called()} {shlex.join(['--store', found.store.value, *chain.from_iterable(given.items())])}"
+    out.report(report, lambda console, _: _show(console, report, again))
+
+
+def folder() -> Path:
+    """Return the folder of the conversation: in an installed package its own, in a checkout that of the fixtures."""
+    shipped = Path(__file__).parents[2] / "demo_data"
+    return shipped if shipped.is_dir() else Path(__file__).parents[5] / "fixtures" / "conversations"
+
+
+async def _run(found: Settings, out: Output) -> DemoReport:
+    lines, questions = _read()
+    async with opened(found, when_missing=WhenMissing.MAKE) as session:
+        with Bar("writing a year of conversation", unit="bytes", shown=not out.is_json) as bar:
+            began = time.perf_counter()
+            imported = await import_transcript(session, folder() / CONVERSATION, progress=bar.at)
+            took = time.perf_counter() - began
+        times: list[float] = []
+        answered = [await _ask(session, question, lines, times) for question in questions]
+        asked = MemoryProjectionRequest(query=questions[0].question, max_chars=PROJECTED_CHARS)
+        projection = await session.call(asked, MemoryProjectionReport)
+    return DemoReport(
+        store=found.store.value,
+        imported=imported,
+        turns_per_s=round(imported.stored / took, 1) if imported.stored else None,
+        recall_p50_ms=round(statistics.median(times) * 1000, 2),
+        answered=tuple(answered),
+        projection=projection,
+    )
+
+
+def _read() -> tuple[Sequence[str], tuple[Question, ...]]:
+    """Return the texts of the conversation and the questions about it."""
+    name = QUESTIONS
+    try:
+        questions = TypeAdapter(tuple[Question, ...]).validate_json((folder() / name).read_bytes())
+        name = CONVERSATION
+        texts = TypeAdapter(dict[str, str])
+        lines = [texts.validate_json(said)["content"] for said in (folder() / name).read_bytes().splitlines()]
+    except (OSError, ValidationError, KeyError) as error:
+        raise UnreadableFile(name=name, problem="of the demonstration is damaged: install elytron again") from error
+    return lines, questions
+
+
+async def _ask(session: Session, question: Question, lines: Sequence[str], times: list[float]) -> Answered:
+    request = MemoryRecallRequest(query=question.question)
+    began = time.perf_counter()
+    report = await session.call(request, MemoryRecallReport)
+    times.append(time.perf_counter() - began)
+    evidence = {lines[number - 1] for number in question.evidence}
+    places = tuple(place for place, hit in enumerate(report.hits, start=1) if hit.text in evidence)
+    return Answered(question=question.question, answer=question.answer, hits=report.hits, evidence_at=places)
+
+
+def _called() -> str:
+    return called_as(sys.argv[0], environment=os.environ, folder=Path.cwd())
+
+
+def _show(out: "Console", report: DemoReport, again: str) -> None:
+    for number, answered in enumerate(report.answered, start=1):
+        out.print(f"{number}. {answered.question}", style="bold", soft_wrap=True)
+        shown = max(SHOWN_HITS, *answered.evidence_at[:1], 0)
+        hits = [hit.model_copy(update={"text": _telling(hit.text, answered.question)}) for hit in answered.hits[:shown]]
+        marks = [FOUND if place in answered.evidence_at else "" for place in range(1, len(hits) + 1)]
+        tables_common.marked_hits(out, hits, marks)
+    out.print("What a model would be shown for the first question:", style="bold")
+    tables_common.projected(out, report.projection)
+    out.print(_figures(report), style="bold", soft_wrap=True)
+    out.print(f"\nThe memory is in {report.store}. Try:", soft_wrap=True)
+    for example in (
+        'recall "what happened to the cello?" --explain',
+        'recall "外婆的泡菜" --speaker Mina',
+        'project "plans for the swim" --max-chars 800',
+        "inspect --check",
+    ):
+        out.print(f"  {safe(again)} {example}", soft_wrap=True)
+
+
+def _figures(report: DemoReport) -> str:
+    found = sum(bool(answered.evidence_at) for answered in report.answered)
+    first = sum(1 in answered.evidence_at for answered in report.answered)
+    speed = f"{report.turns_per_s:,.0f} turns/s written" if report.turns_per_s is not None else "nothing new to write"
+    return (
+        f"{report.imported.messages} turns, {speed}, recall p50 {report.recall_p50_ms:.1f} ms; the evidence was found"
+        f" for {found} of {len(report.answered)} questions, in first place for {first}"
+    )
+
+
+def _telling(text: str, question: str) -> str:
+    """Return the whole sentences of `text` that say most of what `question` asks for."""
+    terms = [word.casefold() for word in _WORD.findall(question)]
+    return BETWEEN.join(text[start:end].strip() for start, end in passages_of(text, terms, SHOWN_CHARS))
+
+
+class ProxyDemoReport(Value):
+    """The calls of the demonstration, in their order."""
+
+    calls: tuple[SerializeAsAny[Value], ...]
+
+
+@demo.command("proxy")
+@common
+def demo_proxy() -> None:
+    """Hold two conversations through the proxy, with a scripted model and no key.
+
+    The model knows what is in its request and nothing else. Nothing is written to a disk.
+    """
+    out = Output(as_json(click.get_current_context()) or False)
+    try:
+        report = asyncio.run(_proxied())
+    except ImportError as error:
+        raise MissingExtra(extra="proxy", purpose="the memory proxy") from error
+    out.report(report, _show_calls)
+
+
+async def _proxied() -> ProxyDemoReport:
+    import elytron
+    from elytron_proxy.demonstration import demonstrate
+
+    async with elytron.open("memory:", space="default") as memory:
+        return ProxyDemoReport(calls=await demonstrate(memory, "default"))
+
+
+def _show_calls(console: "Console", report: ProxyDemoReport) -> None:
+    for call in report.calls:
+        told = call.model_dump()
+        console.print(f"conversation {told['conversation']}", style="bold")
+        console.print(f"  you:    {told['said']}", markup=False, soft_wrap=True)
+        for shown in str(told["placed"]).splitlines():
+            console.print(f"  memory: {shown}", markup=False, style="dim", soft_wrap=True)
+        console.print(f"  model:  {told['answered']}", markup=False, soft_wrap=True)
+    called = f"{_called()} proxy --upstream http://127.0.0.1:11434"
+    console.print(f"\nYour own clients and models: {called}", soft_wrap=True)

@@ -1,0 +1,134 @@
+"""Hooks of coding agents: recall at the prompt, keep at the stop, and the command that configures both."""
+
+import asyncio
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+import elytron
+from elytron_cli.agents.hooks import (
+    CONTEXT_CHARS,
+    HookEvent,
+    configure,
+    context_of,
+    projection_of,
+    read_event,
+    scope_of,
+    turns_of,
+)
+from elytron_cli.agents.hosts import KEY, setting_options
+from elytron_cli.exit_codes import FAILURE
+from elytron_cli.input.options import Group, common, sized
+from elytron_cli.refusal import Refused
+from elytron_cli.runner import output, settings
+from elytron_cli.session import opened
+from elytron_core import limits
+from elytron_core.contracts.projection import MemoryProjectionReport
+from elytron_core.contracts.transcript import MemoryWriteReport
+from elytron_core.errors import ElytronError
+from elytron_core.model import Request, Value
+from elytron_store import WhenMissing
+
+ReportT = TypeVar("ReportT", bound=Value)
+
+_URL = click.option("--url", metavar="URL", help=f"A server that holds the memory; its key is in {KEY}.")
+
+
+@click.group("hooks", cls=Group)
+@common
+def hooks() -> None:
+    """Recall and keep without being asked, as hooks of a coding agent."""
+
+
+@hooks.group("claude-code", cls=Group)
+@common
+def claude_code() -> None:
+    """Configure the hooks of Claude Code."""
+
+
+@claude_code.command("install")
+@click.option("--project", is_flag=True, help="For this folder alone: .claude/settings.local.json.")
+@_URL
+@common
+def install(*, project: bool, url: str | None) -> None:
+    """Have Claude Code recall at each prompt and keep each turn. Other hooks in its settings stay."""
+    folder = Path.cwd() if project else Path.home()
+    file = folder / ".claude" / ("settings.local.json" if project else "settings.json")
+    found = settings()
+    place = ["--url", url, "--space", found.space.value] if url is not None else setting_options(found)
+    program = shutil.which("elytron") or "elytron"
+    commands = {verb: shlex.join([program, "hooks", verb, *place]) for verb in ("recall", "keep")}
+    made = configure(file, recall=commands["recall"], keep=commands["keep"])
+    done = "written to" if made.changed else "is so already in"
+    output().report(made, lambda console, _: console.print(f"{done} {made.file}", soft_wrap=True))
+
+
+def _harmless(body: Callable[..., None]) -> Callable[..., int | None]:
+    """Have what goes wrong end with code 1, which an agent shows and goes on; its code 2 would stop the prompt."""
+
+    @wraps(body)
+    def guarded(**given: Any) -> int | None:
+        try:
+            body(**given)
+        except Refused as error:
+            output().error(error.rejected)
+        except ElytronError as error:
+            print(f"elytron: {error.message}", file=sys.stderr)
+        else:
+            return None
+        return FAILURE
+
+    return guarded
+
+
+@hooks.command("recall")
+@sized(CONTEXT_CHARS, "Size of the block.")
+@_URL
+@common
+@_harmless
+def recall(*, max_chars: int, url: str | None) -> None:
+    """Answer the hook of a prompt, read from standard input, with what may help; with nothing if nothing does."""
+    event = _event()
+    request = projection_of(event, scope_of(event, settings().space.value), max_chars=max_chars)
+    if request is None:
+        return
+    report = _called(request, MemoryProjectionReport, url=url, when_missing=WhenMissing.PRETEND)
+    told = context_of(report)
+    if told is not None:
+        print(told)
+
+
+@hooks.command("keep")
+@_URL
+@common
+@_harmless
+def keep(*, url: str | None) -> None:
+    """Store the turn that a stop ends, from the hook's standard input; a repeat stores nothing."""
+    event = _event()
+    request = turns_of(event, scope_of(event, settings().space.value))
+    if request is not None:
+        _called(request, MemoryWriteReport, url=url, when_missing=WhenMissing.MAKE)
+
+
+def _event() -> HookEvent:
+    return read_event(sys.stdin.buffer.read(limits.JSON_BYTES + 1))
+
+
+def _called(request: Request, report: type[ReportT], /, *, url: str | None, when_missing: WhenMissing) -> ReportT:
+    found = settings()
+
+    async def work() -> ReportT:
+        if url is None:
+            async with opened(found, when_missing=when_missing) as session:
+                return await session.call(request, report)
+        async with elytron.connect(url, api_key=os.environ.get(KEY)) as memory:
+            return await memory.operate(request, report)
+
+    return asyncio.run(work())

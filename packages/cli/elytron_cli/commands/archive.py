@@ -1,0 +1,378 @@
+"""Bringing files in and taking the space out."""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from elytron.erasure.reapplication import erase_all_again, gather_all, known_erasures, read_erasures, write_erasures
+from elytron.flows.transcript_import import PLACE_DIGITS, TranscriptImportReport, import_transcript
+from elytron.importers import bundle
+from elytron.transfer.migration import CopiedSpace
+from elytron.transfer.migration import migrate as migrate_store
+from elytron_adapter.failures import failure
+from elytron_cli.input.files import STANDARD_INPUT, as_file, require_free
+from elytron_cli.input.options import Group, OneOf, asking, choosing, command, common, dry, overwriting
+from elytron_cli.runner import answer, output, run, scope_of, settings, storing
+from elytron_cli.session import Session, keys_of, opened
+from elytron_cli.tables import common as tables_common
+from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.output import Bar, Output, line
+from elytron_core.clock import SystemClock
+from elytron_core.contracts.archive import (
+    ErasuresOutcome,
+    ImportMode,
+    MemoryErasuresApplyReport,
+    MemoryErasuresKeepReport,
+    MemoryImportReport,
+    MemoryImportRequest,
+    MemorySpaceExportReport,
+    MemorySpaceExportRequest,
+)
+from elytron_core.contracts.recall import Plane
+from elytron_core.errors import Conflict, InvalidInput
+from elytron_core.evidence import Role
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value
+from elytron_core.ports.store import KeyProvider
+from elytron_store import WhenMissing, parse_url
+from elytron_store.backup import back_up
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class BackupReport(Value):
+    """A backup that was read through and is sound."""
+
+    path: str
+    engine: str
+    sealed: bool
+    size_bytes: int
+    spaces: int
+    documents: int
+    entries: int
+    blobs: int
+
+
+class MigrationReport(Value):
+    """Each space in the other store, compared and equal to the original."""
+
+    engine: str
+    sealed: bool
+    spaces: tuple[CopiedSpace, ...]
+
+
+@command("backup")
+@click.argument("file", type=click.Path(path_type=Path))
+@common
+def backup(*, file: Path) -> None:
+    """Copy the whole store to FILE, while it is in use; if the store is a folder, FILE becomes one.
+
+    Nothing may be at FILE. The copy is on the device and was read through when this ends; a sealed store stays sealed.
+    It is a store like any other: --store FILE opens it.
+    """
+    report_copy(settings().store.value, file)
+
+
+def report_copy(source: str, target: Path, /) -> None:
+    """Copy the store at `source` to `target`, and say what came of it. Raises as `back_up`."""
+    found = asyncio.run(back_up(source, target, clock=SystemClock()))
+    report = BackupReport(
+        path=os.fspath(found.path),
+        engine=found.engine,
+        sealed=found.sealed,
+        size_bytes=found.size_bytes,
+        spaces=found.check.spaces,
+        documents=found.check.documents,
+        entries=found.check.entries,
+        blobs=found.check.blobs,
+    )
+    rows = [(name.replace("_", " "), str(value)) for name, value in report]
+    output().report(report, lambda console, _: tables_common.pairs(console, rows))
+
+
+@command("migrate")
+@click.option("--to", "target", required=True, metavar="URL", help="An empty or new store, of any kind.")
+@click.option("--to-key-file", metavar="PATH", help="Keys under which the other store is sealed.")
+@common
+def migrate(*, target: str, to_key_file: str | None) -> None:
+    """Copy every space of the store into another store, exactly: documents, journal, and the bytes of files.
+
+    The other store must be empty. Write nothing meanwhile. Each space is compared afterwards; indexes are built again
+    there, and idempotency keys are not copied. A new store appears whole or not at all. A store that exists gets each
+    space whole or not at all, and a second run goes on after an interruption.
+    """
+    found = settings()
+    out = output()
+    if parse_url(found.store.value) == parse_url(target):
+        raise InvalidInput(field="--to", problem="is the store itself")
+    copied = migrate_store(
+        found.store.value, target, clock=SystemClock(), keys=keys_of(found), target_keys=_keys(to_key_file)
+    )
+    spaces = asyncio.run(copied)
+    report = MigrationReport(engine=parse_url(target).engine, sealed=to_key_file is not None, spaces=spaces)
+    rows = [(item.space, f"{item.documents} documents, {item.entries} entries, {item.blobs} files") for item in spaces]
+    out.report(report, lambda console, _: tables_common.pairs(console, rows or [("spaces", "none")]))
+
+
+def _keys(file: str | None) -> KeyProvider | None:
+    if file is None:
+        return None
+    from elytron_store.sealed.providers import FileKeys
+
+    return FileKeys(file)
+
+
+_WHOLE: Final = ImportMode.FULL_RESTORE
+_WITH_AGENTS: Final = click.option(
+    "--with-agents", is_flag=True, help="Of an archive of your own: also the journals that agents act on."
+)
+
+
+@command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--conversation", metavar="NAME", help="Where messages go that name no conversation.")
+@choosing("--mode", ImportMode.FULL_RESTORE, "For archives: exactly into an empty space, or what is new into any.")
+@click.option(
+    "--include",
+    multiple=True,
+    type=OneOf((Role.SYSTEM, Role.TOOL)),
+    help="Also what a system or a tool said; may be repeated.",
+)
+@_WITH_AGENTS
+@dry("Only read and judge the file.")
+@common
+def import_file(
+    *,
+    file: Path,
+    conversation: str | None,
+    mode: ImportMode,
+    include: tuple[Role, ...],
+    with_agents: bool,
+    dry_run: bool,
+) -> int | None:
+    """Read FILE into the space: a transcript, notes, an export, a folder or ZIP file of these, or an archive.
+
+    Known are JSON Lines, OpenAI messages, the exports of ChatGPT, Claude, WhatsApp and Telegram, Markdown and text.
+
+    The kind of FILE is read from its content ("-" reads standard input). A transcript can be imported again, also
+    when it has grown: what is stored already is left alone. From a file with an error, nothing is stored.
+    """
+    with as_file(file) as read:
+        if _is_archive(read):
+            request = MemoryImportRequest(
+                path=os.fspath(read), mode=mode, with_agents=with_agents and mode is _WHOLE, dry_run=dry_run
+            )
+            return answer(request, _imported, when_missing=storing(dry_run=dry_run))
+        scope = scope_of(conversation or (_of_stream(read) if file == STANDARD_INPUT else None))
+
+        async def work(session: Session, out: Output) -> None:
+            with Bar("importing", unit="bytes", shown=not out.is_json, first="judging") as bar:
+                report = await import_transcript(
+                    session, read, scope=scope, progress=bar.at, dry_run=dry_run, include=include
+                )
+            out.report(report, _stored)
+
+        return run(work, when_missing=storing(dry_run=dry_run))
+
+
+@command("export")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--public", is_flag=True, help="Only what may leave your hands: no transcript, no private fact.")
+@overwriting
+@common
+def export(*, file: Path, public: bool, force: bool) -> int | None:
+    """Write the whole space to the archive FILE, which `elytron restore` brings back.
+
+    With --public it holds only what may leave your hands, and can be added to a space (`import --mode bootstrap`). An
+    existing file is refused; with --force it is replaced as a whole.
+    """
+    require_free(file, force=force)
+
+    async def work(session: Session, out: Output) -> None:
+        if public:
+            await _require_something(session)
+        request = MemorySpaceExportRequest(path=os.fspath(file), include_private=not public, overwrite=force)
+        out.report(await session.call(request, MemorySpaceExportReport), _exported)
+
+    return run(work)
+
+
+async def _require_something(session: Session) -> None:
+    """Raise InvalidInput where a public archive would hold nothing, before it replaces a file."""
+    with TemporaryDirectory(prefix="elytron-export-") as folder:
+        request = MemorySpaceExportRequest(path=os.fspath(Path(folder) / "public.ely"))
+        report = await session.call(request, MemorySpaceExportReport)
+    if not report.documents:
+        problem = "leaves nothing to write: no fact or skill here may leave your hands; export without --public"
+        raise InvalidInput(field="--public", problem=problem)
+
+
+@command("restore")
+@click.argument("file", type=click.Path(path_type=Path))
+@common
+def restore(*, file: Path) -> int | None:
+    """Bring back FILE: a backup as the store, which must not be there yet; or an archive into an empty space.
+
+    What `elytron backup` and `elytron export` wrote is checked first, and comes back exactly.
+    """
+    if _is_archive(file):
+        request = MemoryImportRequest(path=os.fspath(file), mode=_WHOLE, with_agents=True)
+        return answer(request, _imported, when_missing=WhenMissing.MAKE)
+    target = parse_url(settings().store.value).path
+    if target is None:
+        raise InvalidInput(field="--store", problem="is no file or folder here, as which a backup could come back")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    report_copy(os.fspath(file), target)
+    return None
+
+
+def _is_archive(file: Path) -> bool:
+    try:
+        if not file.is_file():
+            return False
+        with file.open("rb") as opened:
+            is_zip = opened.read(len(bundle.MAGIC)) == bundle.MAGIC
+        return is_zip and not bundle.is_export(file)
+    except (OSError, ValueError):
+        return False  # the reader of transcripts says what is wrong with it
+
+
+def _of_stream(read: Path) -> str:
+    """Return the conversation of what standard input gave, which no other input shares."""
+    with read.open("rb") as file:
+        return f"stdin-{hashlib.file_digest(file, 'sha256').hexdigest()[:PLACE_DIGITS]}"
+
+
+def _exported(console: "Console", report: MemorySpaceExportReport) -> None:
+    rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), ("entries", str(report.entries))]
+    counts = [(name, str(count)) for name, count in report.documents.items()]
+    left = ", ".join(f"{count} {name}" for name, count in report.redacted.items())
+    left_out = [("left out", f"{left}: without --public they are written too")] if left else []
+    tables_common.pairs(console, [*rows, *counts, *left_out])
+
+
+def _imported(console: "Console", report: MemoryImportReport) -> None:
+    imported = ", ".join(f"{count} {name}" for name, count in report.imported.items()) or "nothing"
+    skipped = ", ".join(f"{count} {name}" for name, count in report.skipped.items() if count)
+    done = "would import" if report.dry_run else "imported"
+    left_out = ", ".join(f"{count} {name}" for name, count in report.left_out.items())
+    tables_common.pairs(console, [(done, imported), ("there already", skipped), ("left out", left_out)])
+
+
+def _stored(console: "Console", report: TranscriptImportReport) -> None:
+    formats = ", ".join(form.value for form in report.formats)
+    found = f"{report.messages} messages in {report.conversations} conversations ({formats})"
+    left_out = ", ".join(f"{count} {reason.value.replace('_', ' ')}" for reason, count in report.left_out.items())
+    span = (
+        f"{tables_common.when(report.first_at)} to {tables_common.when(report.last_at)}"
+        if report.first_at is not None
+        else ""
+    )
+    rows = [
+        ("found", found),
+        ("said", span),
+        ("stored", "nothing, this was a dry run" if report.dry_run else str(report.stored)),
+        ("there already", str(report.duplicates) if report.duplicates else ""),
+        ("left out", left_out),
+    ]
+    tables_common.pairs(console, rows)
+
+
+class ErasuresKept(Value):
+    """The erasures that the file now holds of each space."""
+
+    spaces: tuple[MemoryErasuresKeepReport, ...]
+
+
+class ErasuresApplied(Value):
+    """The result for each space of the store."""
+
+    spaces: tuple[MemoryErasuresApplyReport, ...]
+    changed: bool
+
+
+@click.group("erasures", cls=Group)
+@common
+def erasures() -> None:
+    """Keep what was erased in a file elsewhere, and erase it again after an older copy was put back."""
+
+
+@erasures.command("keep")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--gone", multiple=True, metavar="NAME", help="A space that was erased as a whole; may be repeated.")
+@common
+def keep(*, file: Path, gone: tuple[str, ...]) -> None:
+    """Add what was erased in every space of the store to FILE.
+
+    FILE holds ids and names of spaces, and no content. Keep it apart from the store and its backups. A space that was
+    erased as a whole leaves no trace in the store: name it with --gone, once FILE knows it.
+    """
+    told = asyncio.run(_kept(file, gone))
+    rows = [(line(each.space), _told(each)) for each in told.spaces]
+    output().report(told, lambda console, _: tables_common.pairs(console, rows or [("spaces", "none")]))
+
+
+@erasures.command("apply")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
+@asking
+@common
+def apply(*, file: Path, dry_run: bool, yes: bool) -> int | None:
+    """Erase again, in every space, what was erased according to FILE and is there again. A repeat is harmless.
+
+    What was written since stays. A space that was erased as a whole and written to after it was put back stays too:
+    it is named, and the command exits with 4.
+    """
+    confirm(f"Erase what {file.name} lists from every space, with no way back?", yes=yes or dry_run)
+    done = asyncio.run(_applied(file, dry_run=dry_run))
+    rows = [(line(each.space), _done(each)) for each in done.spaces]
+    output().report(done, lambda console, _: tables_common.pairs(console, rows or [("spaces", "none")]))
+    is_left = any(each.outcome is ErasuresOutcome.WRITTEN_SINCE for each in done.spaces)
+    return failure(Conflict.key).exit if is_left else None
+
+
+async def _kept(file: Path, gone: tuple[str, ...]) -> ErasuresKept:
+    async with opened(settings()) as session:
+        found = known_erasures(file)
+        await gather_all(session.runtime.context, found, gone=tuple(map(SpaceId, gone)))
+        write_erasures(file, found)
+    reports = [
+        MemoryErasuresKeepReport(
+            space=told.space, path=str(file), erased=told.by_plane(), is_whole=told.whole_at is not None
+        )
+        for told in found.spaces
+    ]
+    return ErasuresKept(spaces=tuple(reports))
+
+
+async def _applied(file: Path, *, dry_run: bool) -> ErasuresApplied:
+    found = read_erasures(file)
+    async with opened(settings()) as session:
+        done = await erase_all_again(session.runtime.context, found, dry_run=dry_run)
+    return ErasuresApplied(spaces=done, changed=any(each.changed for each in done))
+
+
+def _told(report: MemoryErasuresKeepReport) -> str:
+    whole = "erased as a whole; " if report.is_whole else ""
+    return f"{whole}{_counted(report.erased) or 'nothing erased'}"
+
+
+def _done(report: MemoryErasuresApplyReport) -> str:
+    match report.outcome:
+        case ErasuresOutcome.WRITTEN_SINCE:
+            return "was written to since: erase it, or what of it must go"
+        case ErasuresOutcome.NOTHING:
+            return "nothing to erase"
+        case ErasuresOutcome.APPLIED:
+            return f"{'would erase' if report.dry_run else 'erased'} {_counted(report.erased) or 'all of it'}"
+
+
+def _counted(erased: Mapping[Plane, int]) -> str:
+    return ", ".join(f"{count} {plane.value}" for plane, count in erased.items())

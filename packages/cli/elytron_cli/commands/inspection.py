@@ -1,0 +1,318 @@
+"""Looking at a whole space."""
+
+import asyncio
+import os
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import click
+from pydantic import Field
+
+from elytron.journal.verification import VerifiedSpace, verify_store
+from elytron_adapter.envelope import Rejected
+from elytron_adapter.failures import EXIT_DAMAGE, failure, rejection
+from elytron_cli.commands.config import ConfigItem
+from elytron_cli.config import Settings
+from elytron_cli.input.files import read_value, replace_file
+from elytron_cli.input.options import Group, command, common, common_but_profile, paged
+from elytron_cli.input.profile_names import profiled
+from elytron_cli.refusal import Refused
+from elytron_cli.runner import answer, output, settings
+from elytron_cli.session import keys_of, opened
+from elytron_cli.tables import common as tables_common
+from elytron_cli.tables.common import pairs
+from elytron_cli.terminal.output import line
+from elytron_core import limits
+from elytron_core.clock import SystemClock
+from elytron_core.contracts.inspection import (
+    HEAD,
+    Capability,
+    MemoryCapabilitiesRequest,
+    MemoryCapabilityCatalog,
+    MemoryInspectionReport,
+    MemoryInspectionRequest,
+    MemorySpacesReport,
+    MemorySpacesRequest,
+    StoreCheck,
+)
+from elytron_core.errors import ElytronError, LimitExceeded, StoreMissing
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value
+from elytron_core.policy.host import snapshot
+from elytron_core.profiles import ProfileName, StoreCapabilities
+from elytron_core.scope import Space
+from elytron_core.strict_json import canonical_bytes
+from elytron_store import WhenMissing, open_as_made
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@command("inspect")
+@click.option("--check", is_flag=True, help="Read every byte of the store and report damage.")
+@click.option("--repair", is_flag=True, help="Check, and move what is damaged aside; nothing is thrown away.")
+@click.option("--head", metavar="HEAD", help="A head that was kept elsewhere: say whether the space still holds it.")
+@common
+def inspect(*, check: bool, repair: bool, head: str | None) -> int | None:
+    """Say what the space holds.
+
+    Exits with 13 where a check finds damage, or anything that the journal did not tell of, and where the space does not
+    hold the head: an older state was put back.
+    """
+    request = MemoryInspectionRequest(check=check or repair, repair=repair, head=head)
+    return answer(request, tables_common.inspected, code=_code)
+
+
+def _code(report: MemoryInspectionReport) -> int | None:
+    account = report.journal_account
+    is_told = account is None or not (account.altered or account.unproven)
+    is_held = report.head_standing is None or report.head_standing.is_sound
+    is_sound = is_told and is_held and (report.store_check is None or report.store_check.ok)
+    return None if is_sound else EXIT_DAMAGE
+
+
+@click.group("platform", cls=Group)
+@common
+def platform_commands() -> None:
+    """Say what a memory can do: in a profile, or here."""
+
+
+@platform_commands.command("capability-snapshot")
+@profiled("The kind of place.")
+@common_but_profile
+def capability_snapshot(*, profile: ProfileName) -> None:
+    """Print what a profile can do as this version ships it: the same on every machine. No store is opened."""
+    output().report(snapshot(profile), lambda console, made: _shown(console, made.catalog))
+
+
+@platform_commands.command("capabilities")
+@common
+def capabilities() -> int | None:
+    """Say what can be done with this store, here and now."""
+    return answer(MemoryCapabilitiesRequest(), _shown)
+
+
+def _shown(console: "Console", catalog: MemoryCapabilityCatalog) -> None:
+    rows = [("profile", catalog.profile.value)]
+    for name, value in catalog:
+        if isinstance(value, Capability):
+            rows.append((name.rstrip("_"), _told(value)))
+        elif isinstance(value, Value):
+            rows += [(f"{name}.{inner.rstrip('_')}", _told(found)) for inner, found in value if _is_capability(found)]
+    pairs(console, rows)
+
+
+def _is_capability(value: object) -> bool:
+    return isinstance(value, Capability)
+
+
+def _told(found: Capability) -> str:
+    """Return yes, or what says no."""
+    if found.visible:
+        return "yes"
+    missing = [name for name, says_yes in found if name != "visible" and not says_yes]
+    return f"no: {', '.join(missing)}"
+
+
+@command("spaces")
+@paged("Spaces on a page.")
+@common
+def spaces(**asked: Any) -> int | None:
+    """List the spaces of the store, and what they hold of conversations."""
+    return answer(MemorySpacesRequest(**asked), _listed, hints=False)
+
+
+def _listed(console: "Console", report: MemorySpacesReport) -> None:
+    rows = (
+        (
+            found.space,
+            *((found.conversations, found.turns) if found.readable else ("cannot be read", "")),
+            tables_common.when(found.first_at),
+            tables_common.when(found.last_at),
+        )
+        for found in report.spaces
+    )
+    columns = ("space", "conversations", "turns", "from", "to")
+    numbers = ("conversations", "turns")
+    tables_common.table(console, columns, rows, numbers=numbers, none="no space was written to yet")
+    tables_common.more(console, report.next_cursor)
+
+
+_SCHEMA: Final = "elytron.state.conversation_heads"
+
+
+class HeadsFile(Value):
+    """The heads of a store's spaces, as they were when it was last found sound, or accepted."""
+
+    schema_name: Literal["elytron.state.conversation_heads"] = _SCHEMA
+    schema_version: Literal[1] = 1
+    heads: dict[Space, Annotated[str, Field(pattern=f"^{HEAD.pattern}$")]]
+
+
+class VerifyReport(Value):
+    """Every space beside the head that was kept of it, and whether the heads of now were kept in their place."""
+
+    spaces: tuple[VerifiedSpace, ...]
+    ok: bool
+    renewed: bool
+
+
+@command("verify")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--accept", is_flag=True, help="Keep the current heads in place of those in FILE; needed the first time.")
+@common
+def verify(*, file: Path, accept: bool) -> int | None:
+    """Say whether the store still holds what it held: compare every space with the heads kept in FILE.
+
+    Keep FILE where those who can write the store cannot write. A space that is shorter than its head, has another
+    history, or is gone was put back, changed or erased: exits with 13 and leaves FILE as it is. Also compares each
+    document with the last journal entry about it. If all is well, FILE then holds the present heads.
+    """
+    found = settings()
+    # Asked of `os`, which has a no also for what is no name of a file.
+    is_first = accept and not os.path.exists(file)  # noqa: PTH110
+    kept = {} if is_first else read_value(HeadsFile, file).heads
+    spaces = asyncio.run(_verified(found, kept))
+    ok = all(space.is_sound for space in spaces)
+    renewed = ok or accept
+    if renewed:
+        replace_file(file, _file_of(spaces))
+    report = VerifyReport(spaces=spaces, ok=ok, renewed=renewed)
+    out = output()
+    out.report(
+        report,
+        lambda console, _: tables_common.pairs(console, [(line(each.space), _check_text(each)) for each in spaces]),
+    )
+    return None if ok or accept else EXIT_DAMAGE
+
+
+async def _verified(found: Settings, kept: Mapping[SpaceId, str]) -> tuple[VerifiedSpace, ...]:
+    store = await open_as_made(
+        found.store.value, clock=SystemClock(), keys=keys_of(found), when_missing=WhenMissing.REFUSE
+    )
+    try:
+        return await verify_store(store, kept)
+    finally:
+        await store.close()
+
+
+def _file_of(spaces: tuple[VerifiedSpace, ...]) -> bytes:
+    data = canonical_bytes(HeadsFile(heads={SpaceId(space.space): space.head for space in spaces if space.head}))
+    if len(data) > limits.JSON_BYTES:
+        raise LimitExceeded(what="bytes in a file of heads", limit=limits.JSON_BYTES, found=len(data))
+    return data
+
+
+def _check_text(space: VerifiedSpace) -> str:
+    standing = space.standing.value if space.standing is not None else "new"
+    is_told = space.head or not space.account.ok
+    return f"{standing}; {tables_common.accounted(space.account)}" if is_told else standing
+
+
+_LIBRARIES = ("pydantic", "numpy", "cryptography", "click")
+
+
+class SqliteReport(Value):
+    """The SQLite library in use, its journal mode, and the reason for it."""
+
+    library: str
+    version: str
+    journal_mode: str
+    reason: str
+
+
+class StoreReport(Value):
+    """The state of the store."""
+
+    state: Literal["sound", "damaged", "absent", "refused"]
+    engine: str | None = None
+    capabilities: StoreCapabilities | None = None
+    check: StoreCheck | None = None
+    error_key: str | None = None
+    reason: str = ""
+
+
+class DoctorReport(Value):
+    """Everything a bug report needs, and no secret."""
+
+    config: dict[str, ConfigItem]
+    versions: dict[str, str]
+    sqlite: SqliteReport
+    store: StoreReport
+
+
+@command("doctor")
+@common
+def doctor() -> int | None:
+    """Show each setting with its source, the versions installed, and whether the store is sound.
+
+    A missing store is not made. Exits with 13 if the store is damaged, and with the error's code if it cannot be
+    opened.
+    """
+    found = settings()
+    report = DoctorReport(
+        config={name: ConfigItem(value=item.shown, origin=item.origin) for name, item in found.told().items()},
+        versions=_versions(),
+        sqlite=_sqlite(),
+        store=asyncio.run(_store(found)),
+    )
+    rows = [(name, f"{item.value}  ({item.origin})") for name, item in report.config.items()]
+    rows += [*report.versions.items(), ("sqlite", _sqlite_line(report.sqlite)), ("store is", _store_line(report.store))]
+    output().report(report, lambda console, _: tables_common.pairs(console, rows))
+    match report.store.state:
+        case "refused":
+            return failure(report.store.error_key or "").exit
+        case "damaged":
+            return EXIT_DAMAGE
+        case _:
+            return None
+
+
+def _versions() -> dict[str, str]:
+    python = f"{platform.python_version()} {platform.python_implementation()} on {platform.system()}"
+    return {"elytron": version_of("elytron"), "python": python} | {name: version_of(name) for name in _LIBRARIES}
+
+
+def _sqlite() -> SqliteReport:
+    from elytron_store.sqlite.driver import driver_report
+
+    found = driver_report()
+    return SqliteReport(
+        library=found.library, version=found.version, journal_mode=found.journal_mode, reason=found.reason
+    )
+
+
+async def _store(found: Settings) -> StoreReport:
+    from elytron_store import parse_url
+
+    try:
+        async with opened(found) as session:
+            report = await session.call(MemoryInspectionRequest(check=True), MemoryInspectionReport)
+    except StoreMissing:
+        engine = parse_url(found.store.value).engine
+        return StoreReport(state="absent", engine=engine, reason="it is made at the first write")
+    except ElytronError as error:
+        return _refused(rejection(error, request_id=""))
+    except Refused as refused:
+        return _refused(refused.rejected)
+    check = report.store_check
+    sound = check is not None and check.ok
+    return StoreReport(
+        state="sound" if sound else "damaged", engine=report.engine, capabilities=report.store, check=check
+    )
+
+
+def _refused(rejected: Rejected) -> StoreReport:
+    return StoreReport(state="refused", error_key=rejected.error_key, reason=rejected.reason)
+
+
+def _sqlite_line(sqlite: SqliteReport) -> str:
+    return f"{sqlite.library} {sqlite.version}, journal {sqlite.journal_mode}: {sqlite.reason}"
+
+
+def _store_line(store: StoreReport) -> str:
+    able = tables_common.promised(store.capabilities) if store.capabilities is not None else ""
+    return "  ".join(part for part in (store.state, store.engine or "", able, store.reason) if part)

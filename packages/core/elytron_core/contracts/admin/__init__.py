@@ -1,1 +1,0 @@
-"""Requests and answers for operators."""

@@ -1,0 +1,235 @@
+"""Reading one memory, listing them, and the verbs that change or remove: forget, correct, erase."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.recall import Plane, RecallFilters, RecallHit
+from elytron_core.model import Value, no_item
+from elytron_core.planes import facts
+from elytron_core.scope import Cursor, IncludePrivate, PageLimit, Reason, ScopedRequest, ScrubbedCounts
+
+MemoryId = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
+
+
+class MemoryGetRequest(ScopedRequest):
+    """Read one memory by its id."""
+
+    id: MemoryId
+    include_private: IncludePrivate = False
+
+
+class Hidden(StrEnum):
+    """True if a list also has memories that recall does not show: forgotten, archived, masked, replaced or retired."""
+
+    LEFT_OUT = "left_out"
+    LISTED = "listed"
+    """Without its text if it may not be read."""
+
+
+class ListOrder(StrEnum):
+    """In which order a list gives memories."""
+
+    STORED = "stored"
+    """Messages as they were stored, then facts, then skills, then what conversations keep: alike on every store."""
+    LATEST = "latest"
+    """The latest memories of every plane first. There is one page."""
+
+
+class MemoryListRequest(ScopedRequest):
+    """Read memories a page at a time, in storing order: messages, then facts, then skills."""
+
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+    filters: RecallFilters = RecallFilters()
+    hidden: Hidden = Hidden.LEFT_OUT
+    include_private: IncludePrivate = False
+    order: ListOrder = ListOrder.STORED
+
+
+class MemoryListReport(Value):
+    """A page of memories; `next_cursor` continues behind it."""
+
+    space: str
+    items: tuple[RecallHit, ...]
+    next_cursor: str | None = None
+    has_more: bool = False
+    lost: int = 0
+    """Number of turns that the journal names and that damage removed: `inspect` with `check` says more."""
+
+    def __iter__(self) -> Iterator[RecallHit]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Yield the memories, in their order."""
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, place: int, /) -> RecallHit:
+        try:
+            return self.items[place]
+        except TypeError:
+            raise no_item(self, place) from None
+
+
+class HistoryEvent(StrEnum):
+    """Kind of an event of a memory."""
+
+    ADDED = "added"
+    CORRECTED = "corrected"
+    SUPERSEDED = "superseded"
+    CONFIRMED = "confirmed"
+    FORGOTTEN = "forgotten"
+    RESTORED = "restored"
+    DELETED = "deleted"
+    MARKED_STALE = "marked_stale"
+    INVALIDATED = "invalidated"
+    PRIVACY_CHANGED = "privacy_changed"
+    SCOPE_CHANGED = "scope_changed"
+    ARCHIVED = "archived"
+    MASKED = "masked"
+    RAW_DELETED = "raw_deleted"
+    ENABLED = "enabled"
+    DISABLED = "disabled"
+    MERGED = "merged"
+    RECOVERED = "recovered"
+
+
+class HistoryItem(Value):
+    """One event of a memory's life. `text` is its text at that time, if still stored."""
+
+    id: str
+    event: HistoryEvent
+    at: Instant
+    text: str | None = None
+    reason: str = ""
+    by: str = ""
+    """The actor: the principal of a control call, or the transport of one without a principal."""
+    audit_id: str | None = None
+    """The id of the caller's own records, as the call gave it."""
+    source: str | None = None
+    """Name that the caller of a control call gave."""
+
+
+class MemoryHistoryRequest(ScopedRequest):
+    """Read the history of one memory, oldest first; for a fact, the whole history of its slot.
+
+    The id `space` is the space as a whole: when it was recovered, by whom and why.
+    """
+
+    id: MemoryId
+    include_private: IncludePrivate = False
+
+
+class MemoryHistoryReport(Value):
+    """The events of one memory."""
+
+    space: str
+    id: str
+    items: tuple[HistoryItem, ...]
+
+
+class MemoryForgetRequest(ScopedRequest):
+    """Hide memories from recall and projection; evidence and history stay, `undo` brings them back."""
+
+    ids: Annotated[tuple[MemoryId, ...], Field(min_length=1, max_length=limits.WRITES_PER_REQUEST)]
+    reason: Reason = ""
+    undo: bool = False
+    dry_run: bool = False
+
+
+class MemoryCorrectRequest(ScopedRequest):
+    """Replace a fact's content: the old version is superseded and stays in history."""
+
+    id: MemoryId
+    content: facts.Content
+    reason: Reason = ""
+    dry_run: bool = False
+
+
+class OriginKind(StrEnum):
+    """Through what memories came."""
+
+    TOOL = "tool"
+    """A tool, by the name that observations of it and its messages bear."""
+    PAGE = "page"
+    """A page, by the address that the turn's host references or metadata name."""
+    UPLOAD = "upload"
+    """An uploaded file, by the id that the turn's host references or metadata name."""
+
+
+class Origin(Value):
+    """One tool, page or upload."""
+
+    kind: OriginKind
+    name: Annotated[str, Field(min_length=1, max_length=limits.URI_CHARS)]
+
+
+class MemoryEraseRequest(ScopedRequest):
+    """Remove memories physically, from documents, index and journal digests. There is no way back.
+
+    Exactly one of `ids`, `origin` and `whole_space` says what goes; `whole_space` repeats the space's name, so that
+    leaving something out never erases one. For an `origin`, a dry run names what goes and returns a token. The real
+    call takes the token, and erases these memories or none.
+    """
+
+    ids: Annotated[tuple[MemoryId, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()
+    origin: Origin | None = None
+    token: Annotated[str, Field(min_length=1, max_length=limits.KEY_CHARS)] | None = None
+    whole_space: str | None = None
+    reason: Reason = ""
+    dry_run: bool = False
+
+
+class ControlOutcome(StrEnum):
+    """Outcome of one memory."""
+
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    NOT_FOUND = "not_found"
+
+
+Remaining = Annotated[tuple[str, ...], Field(max_length=limits.WRITES_PER_REQUEST)]
+
+
+class ControlDecision(Value):
+    """One memory and what was done to it."""
+
+    id: str
+    outcome: ControlOutcome
+    plane: Plane | None = None
+    new_id: str | None = None
+    reason: str | None = None
+    """Why the memory is as it was; always given if the outcome is `unchanged`."""
+    remaining: Remaining = ()
+    """Of a fact: the other versions that recall gives for other times. Name them too if they must go."""
+
+    @model_validator(mode="after")
+    def _has_reason(self) -> Self:
+        if self.outcome is ControlOutcome.UNCHANGED and not self.reason:
+            raise ValueError("has no reason: say why the memory is unchanged")
+        return self
+
+
+class MemoryControlReport(Value):
+    """Result of a forget, correct or erase, or with `dry_run` its preview.
+
+    For an erasure, `removed` counts removed documents by collection. `derived` names the memories that rest on erased
+    or forgotten messages and are still there: name them too if they must go. `token` is of a dry run by origin, whose
+    `decisions` have no more than one request could name.
+    """
+
+    space: str
+    decisions: tuple[ControlDecision, ...]
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0
+    removed: dict[str, int] = {}
+    derived: tuple[str, ...] = ()
+    token: str | None = None
+    planes: tuple[Plane, ...] = ()
+    """Every plane that was touched, or would be."""
+    scrubbed: ScrubbedCounts = {}

@@ -1,0 +1,419 @@
+"""Facts: read in full, changed, forgotten; candidates that wait; profiles of persons; rules of learning."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.control import ControlOutcome, Remaining
+from elytron_core.evidence import Trust
+from elytron_core.model import Value
+from elytron_core.planes import candidates, facts, transcript
+from elytron_core.planes.facts import FactOperation, FreshnessHint, FreshnessState, Learning, LearningAction
+from elytron_core.scope import Cursor, IncludePrivate, Name, PageLimit, Reason, ScopedRequest, ScrubbedCounts
+
+
+class FactDraft(Value):
+    """A proposed fact. Admission judges it; it is not a fact before."""
+
+    operation: FactOperation = FactOperation.UPSERT
+    fact_kind: facts.Kind = facts.Kind.FACT
+    topic: facts.Topic
+    content: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
+    keywords: Annotated[tuple[Name, ...], Field(max_length=limits.KEYWORDS)] = ()
+    entities: Annotated[tuple[Name, ...], Field(max_length=limits.KEYWORDS)] = ()
+    citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
+    privacy: facts.Privacy = facts.Privacy.SHARED
+    authority: facts.Authority = facts.Authority.EXTRACTED
+    claimed: facts.Authority | None = None
+    """Authority that its source claims, if it is only a claim."""
+    confidence: facts.Confidence = facts.Confidence.MEDIUM
+    tier: facts.Tier | None = None
+    """Intended duration; without `valid_to`, it decides when the fact ends."""
+    certainty: facts.Certainty | None = None
+    reach: facts.Reach = facts.Reach.USER
+    observed_at: transcript.At | None = None
+    valid_from: transcript.At | None = None
+    valid_to: transcript.At | None = None
+    reason: Reason = ""
+
+
+FactKey = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
+Query = Annotated[str, Field(max_length=limits.QUERY_CHARS)]
+Person = Annotated[str, Field(max_length=limits.NAME_CHARS)]
+Token = Annotated[str, Field(min_length=1, max_length=limits.KEY_CHARS)]
+
+
+class FactEntry(Value):
+    """A fact in full: what it says, what it is worth, on what it rests, and what became of it."""
+
+    id: str
+    kind: facts.Kind
+    topic: str
+    content: str
+    keywords: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    state: facts.State
+    confidence: facts.Confidence
+    tier: facts.Tier | None = None
+    certainty: float | None = None
+    authority: facts.Authority
+    trust: Trust
+    privacy: facts.Privacy
+    reach: facts.Reach
+    channel: str | None = None
+    chat: str | None = None
+    """Of a chat's own fact: the conversation that it counts in."""
+    evidence: tuple[str, ...] = ()
+    """Ids of the messages and other references that it rests on."""
+    evidence_count: int
+    observed_at: Instant
+    recorded_at: Instant
+    confirmed_at: Instant
+    valid_from: Instant | None = None
+    valid_to: Instant | None = None
+    last_used_at: Instant | None = None
+    """When a recall or a block showed it last, if known."""
+    freshness: FreshnessState
+    hint: FreshnessHint
+    closed_at: Instant | None = None
+    closed_because: str | None = None
+    supersedes: str | None = None
+    superseded_by: str | None = None
+    version: str
+    """Changes with every change of the fact; a change may expect it."""
+
+
+class FactListRequest(ScopedRequest):
+    """Read facts a page at a time, oldest first: those that hold now, or those in the given states at any time.
+
+    With `query`, only facts that hold each of its words in topic, content, keywords or entities.
+    """
+
+    query: Query = ""
+    states: Annotated[tuple[facts.State, ...], Field(max_length=limits.TAGS)] | None = None
+    """Without any, what holds now, as recall gives it; empty: facts in every state."""
+    kinds: Annotated[tuple[facts.Kind, ...], Field(max_length=limits.TAGS)] = ()
+    include_private: IncludePrivate = False
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+
+
+class FactListReport(Value):
+    """A page of facts; `next_cursor` continues behind it. `learning` says which topics are not learned."""
+
+    space: str
+    items: tuple[FactEntry, ...]
+    withheld: int = 0
+    """Private facts that were left out of this page."""
+    learning: Learning = Learning()
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class FactDetailRequest(ScopedRequest):
+    """Read one fact in full, in any state."""
+
+    id: FactKey
+    include_private: IncludePrivate = False
+
+
+class FactDetailReport(Value):
+    """One fact."""
+
+    space: str
+    fact: FactEntry
+
+
+class FactAction(StrEnum):
+    """Change of a fact."""
+
+    CORRECT = "correct"
+    """It was wrong: `content` takes its place, and it is believed for no time."""
+    SUPERSEDE = "supersede"
+    """The world changed at `at`: it held until then, and `content` holds since."""
+    DELETE = "delete"
+    """It goes from recall, and is not learned again until its topic is allowed; history stays."""
+    MARK_STALE = "mark_stale"
+    """It is to be verified before it is used, until a caller confirms it."""
+    INVALIDATE = "invalidate"
+    """It held until `at`, and nothing takes its place."""
+    CHANGE_PRIVACY = "change_privacy"
+    """`privacy` holds from now on; a stricter one for its earlier versions too."""
+    CHANGE_SCOPE = "change_scope"
+    """`reach` holds from now on; `chat` means the conversation of the request's scope."""
+
+
+class FactChangeRequest(ScopedRequest):
+    """Change one fact that is believed to hold at some time: now, earlier, or later."""
+
+    id: FactKey
+    action: FactAction
+    content: facts.Content | None = None
+    privacy: facts.Privacy | None = None
+    reach: facts.Reach | None = None
+    at: transcript.At | None = None
+    expected_version: Token | None = None
+    """Change it only if this is its version still."""
+    reason: Reason = ""
+    dry_run: bool = False
+
+
+class FactChangeReport(Value):
+    """Outcome of the fact. `new_id` is the version that replaced it.
+
+    `remaining` are, after a deletion, the other versions that recall gives for other times. Each can be deleted too.
+    """
+
+    space: str
+    id: str
+    action: FactAction
+    outcome: ControlOutcome
+    reason: str | None = None
+    """Why the fact is as it was; always given if the outcome is `unchanged`."""
+    new_id: str | None = None
+    remaining: Remaining = ()
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0
+    scrubbed: ScrubbedCounts = {}
+
+
+class FactForgetRequest(ScopedRequest):
+    """Forget every fact that recall may give, for any time, and that holds each word of `query`.
+
+    They are not learned again until allowed.
+
+    A dry run names the facts and returns a token. The real call takes the token, and forgets these facts or none.
+    """
+
+    query: Annotated[str, Field(min_length=1, max_length=limits.QUERY_CHARS)]
+    kinds: Annotated[tuple[facts.Kind, ...], Field(max_length=limits.TAGS)] = ()
+    """Without any, facts of every kind."""
+    include_private: IncludePrivate = False
+    dry_run: bool = False
+    token: Token | None = None
+    reason: Reason = ""
+
+
+class FactForgetReport(Value):
+    """The forgotten facts, or with a dry run those to forget, as they were; at most as many as one call takes."""
+
+    space: str
+    items: tuple[FactEntry, ...]
+    withheld: int = 0
+    """Private facts that match and were left alone."""
+    has_more: bool = False
+    token: str | None = None
+    """Of a dry run: what the real call needs."""
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0
+
+
+class LearningRequest(ScopedRequest):
+    """Pause or resume learning, of everything or of one topic; suppress or allow one topic."""
+
+    action: LearningAction
+    topic: facts.Topic | None = None
+    reason: Reason = ""
+    dry_run: bool = False
+
+
+class LearningReport(Value):
+    """Rules that now suppress learning, and the number of removed tombstones."""
+
+    space: str
+    learning: Learning
+    tombstones: int = 0
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0
+
+
+class ProfileWording(StrEnum):
+    """Author of a profile's wording."""
+
+    RULES = "rules"
+    """No author: the text is the facts, one a line."""
+    MODEL = "model"
+    """The language model, within the day's budget; a sentence that its facts do not bear is dropped."""
+
+
+class ProfileBearing(StrEnum):
+    """Relation of a fact to a person."""
+
+    SUBJECT = "subject"
+    """It is about that person."""
+    NAMED = "named"
+    """It is about another person or thing, and names that person."""
+
+
+class ProfileRequest(ScopedRequest):
+    """Return the current facts about a person.
+
+    Without a name it is the space's user: every fact that counts for the user. `as_of` selects facts that held at a
+    time, `known_at` those that were believed then. A chat's own facts are shown in that chat alone.
+    """
+
+    person: Person = ""
+    as_of: transcript.At | None = None
+    known_at: transcript.At | None = None
+    include_private: IncludePrivate = False
+    wording: ProfileWording = ProfileWording.RULES
+    limit: Annotated[int, Field(ge=1, le=limits.PROFILE_LINES_MAX)] = limits.PROFILE_LINES
+
+
+class ProfileLine(Value):
+    """A fact of a profile."""
+
+    id: str
+    topic: str
+    content: str
+    bearing: ProfileBearing
+    confidence: facts.Confidence
+    trust: Trust
+    privacy: facts.Privacy
+    observed_at: Instant
+    valid_to: Instant | None = None
+    """Until when it held, if known."""
+    hint: FreshnessHint
+    evidence: tuple[str, ...] = ()
+    """Ids of the messages and other references that it rests on."""
+
+
+class ProfileGroup(Value):
+    """The facts of one kind: first those about the person, then those that name the person."""
+
+    kind: facts.Kind
+    lines: tuple[ProfileLine, ...]
+
+
+class ProfileSentence(Value):
+    """A sentence of a written profile, and the facts that it rests on."""
+
+    text: str
+    citations: tuple[str, ...]
+
+
+class ProfileReport(Value):
+    """Current facts about a person. `names` are the names that were searched for."""
+
+    space: str
+    person: str
+    names: tuple[str, ...] = ()
+    groups: tuple[ProfileGroup, ...] = ()
+    text: str = ""
+    """The profile as text: bounded, without ids."""
+    wording: ProfileWording = ProfileWording.RULES
+    """Author of the wording."""
+    sentences: tuple[ProfileSentence, ...] = ()
+    """Of a written profile, the sentences of the text."""
+    sentences_dropped: int = 0
+    """Sentences that the facts which they cite do not bear."""
+    not_written: str | None = None
+    """Why the model that was asked for worded nothing."""
+    withheld: int = 0
+    """Private facts that were left out."""
+    left_out: int = 0
+    """Facts beyond the limit."""
+
+
+CandidateName = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
+
+
+class CandidatesWrite(Value):
+    """Proposed beliefs. Each is accepted, rejected, deferred or handed over, and the report says why."""
+
+    kind: Literal["candidates"] = "candidates"
+    candidates: Annotated[
+        tuple[candidates.CandidateDraft, ...], Field(min_length=1, max_length=limits.WRITES_PER_REQUEST)
+    ]
+
+
+class CandidateListRequest(ScopedRequest):
+    """Read kept candidates a page at a time, oldest first; without `states`, those that still wait."""
+
+    states: Annotated[tuple[candidates.CandidateState, ...], Field(max_length=limits.TAGS)] = (
+        candidates.CandidateState.DEFERRED,
+        candidates.CandidateState.HANDED_OFF,
+    )
+    targets: Annotated[tuple[candidates.Target, ...], Field(max_length=limits.TAGS)] = ()
+    include_private: bool = False
+    """Also private ones, and private documents. A model is never given it, unless the server was started so."""
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+
+
+class CandidateListReport(Value):
+    """A page of candidates; `next_cursor` continues behind it."""
+
+    space: str
+    items: tuple[candidates.Candidate, ...]
+    withheld: int = 0
+    """Private ones that were left out of this page."""
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class Resolution(StrEnum):
+    """Decision on a candidate that waits."""
+
+    ACCEPT = "accept"
+    """It becomes a belief, where the merge guards let it; a handed over one counts as taken by its keeper."""
+    REJECT = "reject"
+
+
+class CandidateResolveRequest(ScopedRequest):
+    """Decide on one candidate that waits."""
+
+    id: CandidateName
+    resolution: Resolution
+    reason: Reason = ""
+    dry_run: bool = False
+
+
+class CandidateResolveReport(Value):
+    """Outcome of the candidate. If a guard refused the acceptance, it still waits and `reason` says why."""
+
+    space: str
+    id: str
+    state: candidates.CandidateState
+    changed: bool
+    became: str | None = None
+    reason: str = ""
+    dry_run: bool = False
+    sequence: int = 0
+
+
+class MemoryMergeRequest(ScopedRequest):
+    """Fold facts that say nearly the same into the surest of them, or with `undo` bring folded ones back.
+
+    Without `undo`, at most `limit` pairs are folded in one call; run it again until nothing changes.
+    """
+
+    undo: Annotated[tuple[CandidateName, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()
+    limit: Annotated[int, Field(ge=1, le=limits.WRITES_PER_REQUEST)] = 100
+    dry_run: bool = False
+
+
+class MergedPair(Value):
+    """One fact folded into another, or brought back from it; `likeness` is 0 to 1."""
+
+    kept: str
+    folded: str
+    likeness: float = 0.0
+    changed: bool = True
+    reason: str = ""
+
+
+class MemoryMergeReport(Value):
+    """Facts that were folded or brought back."""
+
+    space: str
+    pairs: tuple[MergedPair, ...]
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0

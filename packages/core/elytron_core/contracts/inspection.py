@@ -1,0 +1,424 @@
+"""Inspection of spaces and of the platform, the turn ledger, and the life of a runtime."""
+
+import re
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from pydantic import ConfigDict, Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.maintenance import WorkHealth
+from elytron_core.contracts.projection import MemoryProjectionReport
+from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.skills import AgentSkillDirectoryReport, RuntimeSkillCounts
+from elytron_core.contracts.tools import AgentToolRegistryReport
+from elytron_core.evidence import Role
+from elytron_core.ids import TurnId
+from elytron_core.model import Request, Value
+from elytron_core.planes import transcript
+from elytron_core.profiles import (
+    ActionAdmission,
+    ModeInput,
+    Pressure,
+    ProfileBudget,
+    ProfileName,
+    StoreCapabilities,
+    StoreCapacity,
+)
+from elytron_core.scope import ConversationReport, Cursor, MaxChars, Name, PageLimit, Query, Reason, ScopedRequest
+
+CAPABILITY_SCHEMA = "beetle-memory.platform.capability.v1"
+
+
+class CapabilityPolicy(StrEnum):
+    """Parts of a runtime that can be inspected."""
+
+    OPEN = "open"
+    STRICT = "strict"
+    """No adapter and no entry: the host alone speaks to the memory."""
+
+
+class Capability(Value):
+    """One capability's availability, and its five conditions."""
+
+    visible: bool
+    profile_allows: bool
+    compiled: bool
+    configured: bool
+    permitted: bool
+    privacy_permits: bool
+
+
+class AdapterCapabilities(Value):
+    """The protocols that speak to a memory."""
+
+    cli: Capability
+    http: Capability
+    webhook: Capability
+    wss: Capability
+    mqtt: Capability
+    mcp: Capability
+    a2a: Capability
+
+
+class EntryCapabilities(Value):
+    """The processes that listen or call for a memory."""
+
+    cli: Capability
+    http_server: Capability
+    webhook_receiver: Capability
+    webhook_sender: Capability
+    wss_client: Capability
+    wss_server: Capability
+    mqtt_client: Capability
+    mqtt_bridge: Capability
+    mcp_server: Capability
+    a2a_bridge: Capability
+    llm_gateway: Capability
+
+
+class IndexRecallCapabilities(Value):
+    """Capabilities of recall through an index."""
+
+    archive: Capability
+    capsule: Capability
+    skill: Capability
+    task_learning: Capability
+
+
+class LifecycleCapabilities(Value):
+    """Capabilities of maintenance."""
+
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
+
+    recover: Capability
+    maintain_full: Capability
+    maintain_light: Capability
+    diagnosis: Capability
+    export: Capability
+    import_: Capability = Field(validation_alias="import", serialization_alias="import")
+    replay_inspection: Capability
+
+
+class ValidationCapabilities(Value):
+    """Capabilities that prove a memory, and that propose changes to it."""
+
+    compact_fixture: Capability
+    harness: Capability
+    full_suite: Capability
+    benchmark_gate: Capability
+    proposal_preview: Capability
+    compact_sandbox: Capability
+    full_sandbox: Capability
+    submission: Capability
+
+
+class MemoryCapabilityCatalog(Value):
+    """Everything a memory might do, and whether it can here."""
+
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
+
+    profile: ProfileName
+    policy: CapabilityPolicy
+    budget: ProfileBudget
+    capacity: StoreCapacity | None = None
+    write: Capability
+    recall: Capability
+    projection: Capability
+    maintenance: Capability
+    inspection: Capability
+    replay: Capability
+    export: Capability
+    import_: Capability = Field(validation_alias="import", serialization_alias="import")
+    communication_adapter: Capability
+    adapter: AdapterCapabilities
+    entry: EntryCapabilities
+    sqlite_index_recall: IndexRecallCapabilities
+    lifecycle: LifecycleCapabilities
+    validation: ValidationCapabilities
+
+
+class MemoryCapabilitiesRequest(ScopedRequest):
+    """Say what this memory can do; of the scope nothing is read."""
+
+
+class PlatformCapabilitySnapshot(Value):
+    """The capabilities of a profile as this distribution ships them: the same bytes on every machine."""
+
+    schema_id: Literal["beetle-memory.platform.capability.v1"] = CAPABILITY_SCHEMA
+    catalog: MemoryCapabilityCatalog
+
+
+HEAD: Final = re.compile(r"([0-9]{1,15})\.([0-9a-f]{32})\.([0-9a-f]{32})")
+"""The form of a journal's head: its length, and what its entries come to, without and with their digests."""
+
+
+class MemoryInspectionRequest(ScopedRequest):
+    """Count a space's contents. `check` also reads every stored byte of the store and reports damage.
+
+    With `head`, the report compares the space with a head of an earlier report.
+    """
+
+    check: bool = False
+    repair: bool = False
+    """Move what `check` finds damaged aside; needs `check`."""
+    head: Annotated[str, Field(pattern=f"^{HEAD.pattern}$")] | None = None
+    mode_input: ModeInput | None = None
+    """The host's mode: with it, the report says which actions memory admits in it."""
+    query: Query = ""
+    """With it, the report has the projection for it, within `max_chars` and under `pressure`."""
+    max_chars: MaxChars = limits.PROJECTION_CHARS_DEFAULT
+    pressure: Pressure = Pressure.NORMAL
+
+
+class ConversationSummary(Value):
+    """One conversation as its head knows it."""
+
+    channel: str
+    conversation: str
+    turns: int
+    first_at: Instant | None = None
+    last_at: Instant | None = None
+    speakers: tuple[str, ...] = ()
+    title: str | None = None
+
+
+class DamageItem(Value):
+    """One damaged thing, named without its content."""
+
+    damage: str
+    what: str
+    quarantined: bool = False
+
+
+class StoreCheck(Value):
+    """Result of reading the whole store."""
+
+    ok: bool
+    documents: int
+    entries: int
+    blobs: int
+    problems: tuple[DamageItem, ...] = ()
+    clipped: bool = False
+
+
+class HeadStanding(StrEnum):
+    """Relation of a space to a journal's head that was kept elsewhere."""
+
+    CURRENT = "current"
+    """It is at that head: nothing was written since."""
+    CONTAINED = "contained"
+    """That head is in its history, and more was written since."""
+    SCRUBBED = "scrubbed"
+    """That head's entries are in its history, in their order; of some an erasure since took the digests."""
+    COMPACTED = "compacted"
+    """That head ends among entries that were compacted since, as their documents are gone."""
+    BEHIND = "behind"
+    """It has not come so far: an older state was put back."""
+    FORKED = "forked"
+    """It came so far by another history: an older state was put back and went on, or what was written was changed."""
+    ABSENT = "absent"
+    """There is no such space: it was erased, or taken away."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Return whether all that the head covers is there, but for what was erased since."""
+        return self not in {HeadStanding.BEHIND, HeadStanding.FORKED, HeadStanding.ABSENT}
+
+
+class JournalAccount(Value):
+    """Result of comparing a space's documents with its journal; counts alone."""
+
+    told: int
+    """Documents that the journal names and that are there."""
+    altered: int = 0
+    """Documents that differ from the journal's last entry: an older one put back, or one changed by another program."""
+    missing: int = 0
+    """Documents that the journal names and that are not there; also those that a repair moved aside."""
+    compacted: int = 0
+    """Entries that were compacted, as their documents are gone: one entry covers each run of them."""
+    unproven: int = 0
+    """Runs that were not compacted by a runtime of this space: entries were taken away beside us."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.altered and not self.missing and not self.unproven
+
+
+class MemoryInspectionReport(Value):
+    """Contents of a space. Fingerprints are equal for equal content on every store."""
+
+    space: str
+    exists: bool
+    engine: str
+    store: StoreCapabilities
+    """Promises of the store."""
+    sequence: int
+    documents: dict[str, int]
+    planes: dict[Plane, int] = {}
+    """Number of memories in each plane, hidden and closed ones too; a turn counts once."""
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
+    """State of the scope's chat. For one that names no conversation, none is given."""
+    conversations: tuple[ConversationSummary, ...]
+    conversations_clipped: bool
+    speakers: tuple[str, ...]
+    first_at: Instant | None = None
+    last_at: Instant | None = None
+    indexed_units: int
+    index_bytes: int
+    state_fingerprint: str
+    event_fingerprint: str
+    head: str = ""
+    """The head of the journal, to be kept elsewhere and compared later; empty if nothing was ever stored."""
+    head_standing: HeadStanding | None = None
+    """With a `head` in the request: the space's relation to it."""
+    store_check: StoreCheck | None = None
+    journal_account: JournalAccount | None = None
+    """With `check`: whether the space is what its journal says."""
+    compared_model: str | None = None
+    """The model whose vectors recall compares; none if nothing was embedded."""
+    unembedded_units: int = 0
+    """Units without a vector of the model of this runtime's embedder; without one, of the model compared."""
+    stale_units: int = 0
+    """Those of them that have a vector of another model: `switch_model` makes them again."""
+    embedded_units: dict[str, int] = {}
+    """Number of units that have a vector, by the model that made it."""
+    runtime_skills: RuntimeSkillCounts = RuntimeSkillCounts()
+    agent_skills: AgentSkillDirectoryReport = AgentSkillDirectoryReport(directories=0)
+    """Contents of this runtime's agent skill directories, read for this report."""
+    agent_tools: AgentToolRegistryReport = AgentToolRegistryReport()
+    work: WorkHealth = WorkHealth.IDLE
+    """Health of jobs; degraded if jobs wait too long, are blocked, or were given up."""
+    jobs: dict[str, int] = {}
+    """Number of jobs in each state."""
+    lifecycle: tuple[ActionAdmission, ...] = ()
+    """Of every action whether it is admitted in the mode that was asked about, and why not."""
+    capabilities: MemoryCapabilityCatalog | None = None
+    """Abilities of this runtime, and the reasons of missing ones."""
+    projection: MemoryProjectionReport | None = None
+    """With a `query` in the request: what a model would be shown for it, and how that came to be."""
+
+
+class LedgerOrder(StrEnum):
+    """From which end a ledger is read. Each page has its turns in the conversation's order."""
+
+    LATEST = "latest"
+    """The last turns; the cursor leads to those before."""
+    FIRST = "first"
+    """The first turns; the cursor leads to those behind."""
+
+
+class MemoryReplayRequest(ScopedRequest):
+    """Read a conversation's turn ledger, a page at a time; reading changes nothing."""
+
+    chat_id: Name | None = None
+    """The conversation or chat alias; without it, the scope's conversation."""
+    limit: PageLimit = limits.LEDGER_TURNS
+    cursor: Cursor | None = None
+    order: LedgerOrder = LedgerOrder.LATEST
+
+
+class LedgerMessage(Value):
+    """One message of the ledger."""
+
+    role: Role
+    text: str
+    speaker: str | None = None
+    at: Instant | None = None
+    forgotten: bool = False
+
+
+class LedgerTurn(Value):
+    """One turn of the ledger."""
+
+    id: TurnId
+    sequence: int
+    recorded_at: Instant
+    delivery: transcript.Delivery
+    lifecycle: transcript.Lifecycle
+    host_id: str | None = None
+    messages: tuple[LedgerMessage, ...]
+
+
+class MemoryReplayReport(ConversationReport):
+    """A page of turns in their conversation's order."""
+
+    turns: tuple[LedgerTurn, ...]
+    total_turns: int
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class RuntimePhase(StrEnum):
+    """State of a runtime."""
+
+    READY = "ready"
+    RECOVERED = "recovered"
+    CLOSED = "closed"
+
+
+class MemoryRecoverRequest(ScopedRequest):
+    """Bring a space back to a state that can be trusted: check its links, rebuild its index, report."""
+
+    trigger: Annotated[str, Field(max_length=limits.NAME_CHARS)] = "operator"
+    mode_input: ModeInput | None = None
+    """The host's mode: with it, the report says which actions memory admits in it."""
+
+
+class MemoryCloseRequest(Value):
+    """End a runtime."""
+
+    reason: Reason = ""
+
+
+class MemoryLifecycleReport(Value):
+    """Result of recover or close."""
+
+    phase: RuntimePhase
+    reason: str = ""
+    spaces: tuple[str, ...] = ()
+    indexed_units: int = 0
+    checkpoints_written: int = 0
+    store_check: StoreCheck | None = None
+    lifecycle: tuple[ActionAdmission, ...] = ()
+    """Of every action whether it is admitted in the mode that was asked about, and why not."""
+
+
+class MemorySpacesRequest(ScopedRequest):
+    """List the spaces of the store by name, a page at a time; of the scope nothing is read."""
+
+    limit: PageLimit = 100
+    cursor: Cursor | None = Field(default=None, min_length=1)
+
+
+class SpaceSummary(Value):
+    """One space. Of a space that is damaged or sealed with another key only the name is given."""
+
+    space: str
+    readable: bool = True
+    conversations: int = 0
+    turns: int = 0
+    first_at: Instant | None = None
+    last_at: Instant | None = None
+
+
+class MemorySpacesReport(Value):
+    """A page of spaces, in the order of their names."""
+
+    spaces: tuple[SpaceSummary, ...]
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class ShutdownRequest(Request):
+    """End the server: it finishes what it accepted and takes nothing more."""
+
+    reason: Reason = ""
+
+
+class ShutdownReport(Value):
+    """The server that ends: its process, and the reason that was given."""
+
+    pid: int
+    reason: str = ""

@@ -1,1 +1,0 @@
-"""Requests and answers about what is known."""

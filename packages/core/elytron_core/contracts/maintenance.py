@@ -1,0 +1,322 @@
+"""After a reply: the turn becomes evidence, memory is maintained, and what needs a model waits in a durable queue."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.skills import RuntimeSkillName
+from elytron_core.contracts.transcript import CanonicalTurnDelta, WriteDecision
+from elytron_core.ids import TurnId
+from elytron_core.model import Value
+from elytron_core.planes import skills, transcript
+from elytron_core.planes.jobs import MAINTENANCE, NOTHING, JobId, JobState, Pass, Spent
+from elytron_core.profiles import ModeInput
+from elytron_core.scope import ConversationReport, Name, PageLimit, ScopedRequest
+
+JobName = Annotated[str, Field(pattern=r"^[0-9a-f]{1,96}$")]
+
+
+class Extraction(StrEnum):
+    """Method of drawing lasting facts from turns."""
+
+    OFF = "off"
+    RULES = "rules"
+    """By rules: few, and each said outright by the user."""
+    AUTO = "auto"
+    """By the language model where the runtime has one, else by rules."""
+    MODEL = "model"
+    """By a language model and by nothing else."""
+
+
+class SkillReuse(Value):
+    """Outcome of the runtime skills that the reply used."""
+
+    names: Annotated[tuple[RuntimeSkillName, ...], Field(min_length=1, max_length=limits.SKILLS_PER_OUTCOME)]
+    outcome: skills.ReuseOutcome
+    note: Annotated[str, Field(max_length=limits.OUTCOME_NOTE_CHARS)] = ""
+
+
+class PassStatus(StrEnum):
+    """Outcome of a part of maintenance."""
+
+    DONE = "done"
+    UNCHANGED = "unchanged"
+    """It ran and there was nothing to change."""
+    SKIPPED = "skipped"
+    """It did not run; the reason says why."""
+    QUEUED = "queued"
+    """A durable job will do it."""
+    FAILED = "failed"
+
+
+class PassOutcome(Value):
+    """One part of maintenance: what it came to, what it counted, and what that cost."""
+
+    of: Pass
+    status: PassStatus
+    reason: str = ""
+    counts: dict[str, int] = {}
+    spent: Spent = NOTHING
+
+
+class MaintenanceRefusal(StrEnum):
+    """Why maintenance did not run at all."""
+
+    SAFE_MODE = "safe_mode"
+    BOOTING = "booting"
+    PAIRING_REQUIRED = "pairing_required"
+    VOICE_EXCLUSIVE = "voice_exclusive"
+    CONFIG_ACTIVE = "config_active"
+    MAINTENANCE_ACTIVE = "maintenance_active"
+    FOREGROUND = "foreground"
+    CRITICAL_PRESSURE = "critical_pressure"
+
+
+class MemoryMaintainRequest(ScopedRequest):
+    """Maintain the scope's conversation and its space now: up to `turns_max` turns that were not processed yet.
+
+    With `extraction` "model", a runtime without a language model refuses the call.
+    """
+
+    passes: Annotated[tuple[Pass, ...], Field(min_length=1, max_length=len(Pass))] = tuple(Pass)
+    extraction: Extraction = Extraction.AUTO
+    turns_max: Annotated[int, Field(ge=1, le=limits.MAINTAIN_TURNS)] = limits.MAINTAIN_TURNS
+    reuse: SkillReuse | None = None
+    mode_input: ModeInput = ModeInput()
+
+
+class MemoryMaintenanceReport(ConversationReport):
+    """One outcome for each part of maintenance, in their order. `has_more` says that turns are left to look at."""
+
+    passes: tuple[PassOutcome, ...] = ()
+    refused: MaintenanceRefusal | None = None
+    turns: int = 0
+    """Number of processed turns."""
+    has_more: bool = False
+    decisions: tuple[WriteDecision, ...] = ()
+    """Outcome of each candidate."""
+    job: JobId | None = None
+    """The job that does the rest, where something had to be put off."""
+    changed: bool = False
+    spent: Spent = NOTHING
+
+    def outcome(self, of: Pass, /) -> PassOutcome | None:
+        """Return the outcome of one part, None if it was not requested."""
+        return next((outcome for outcome in self.passes if outcome.of is of), None)
+
+
+class CommitStatus(StrEnum):
+    """Outcome of a turn in one of the planes that store it."""
+
+    COMMITTED = "committed"
+    DUPLICATE = "duplicate"
+    """It was there before."""
+    NOT_EVIDENCE = "not_evidence"
+    """Its delivery leaves nothing to keep."""
+
+
+class MemoryFinalizeTurnRequest(ScopedRequest):
+    """Commit a finished turn as evidence, then maintain memory with it.
+
+    The evidence is durable when this returns, and no model is asked on the way: what needs one becomes a durable job.
+    """
+
+    delta: CanonicalTurnDelta
+    title: Name | None = None
+    extraction: Extraction = Extraction.AUTO
+    reuse: SkillReuse | None = None
+    mode_input: ModeInput = ModeInput()
+
+
+class MemoryFinalizeTurnReport(ConversationReport):
+    """The receipt of a turn: both commits, and what maintenance came to.
+
+    `session_commit` is about the conversation's turn ledger, `transcript_commit` about the governed evidence. Here both
+    are the same documents, so they agree; hosts that ask for either find it.
+    """
+
+    host_turn_id: str
+    delivery: transcript.Delivery
+    turn_id: TurnId | None = None
+    message_ids: tuple[str, ...] = ()
+    session_commit: CommitStatus
+    transcript_commit: CommitStatus
+    skipped_reason: str = ""
+    maintenance: tuple[PassOutcome, ...] = ()
+    maintenance_refused: MaintenanceRefusal | None = None
+    decisions: tuple[WriteDecision, ...] = ()
+    job: JobId | None = None
+    changed: bool
+    scrubbed: dict[str, int] = {}
+    sequence: int = 0
+
+    def outcome(self, of: Pass, /) -> PassOutcome | None:
+        """Return the outcome of one part of maintenance, None if none ran."""
+        return next((outcome for outcome in self.maintenance if outcome.of is of), None)
+
+
+PUTTING_OFF = (MemoryMaintenanceReport, MemoryFinalizeTurnReport)
+"""Reports that name the job which does the rest, where something was put off."""
+
+
+class JobView(Value):
+    """A job as people see it: no word of what was said."""
+
+    id: JobId
+    kind: str = MAINTENANCE
+    """The kind of work: maintenance of turns, or one that a runner of the host knows."""
+    state: JobState
+    channel: str
+    conversation: str
+    turns: int
+    attempts: int
+    made_at: Instant
+    updated_at: Instant
+    due_at: Instant
+    done: tuple[Pass, ...] = ()
+    error: str = ""
+    spent: Spent = NOTHING
+
+
+class JobListRequest(ScopedRequest):
+    """Read the jobs of a space: those that are not over, oldest first, then those that are, newest first."""
+
+    states: Annotated[tuple[JobState, ...], Field(max_length=len(JobState))] = ()
+    """Only jobs in these states; without any, all."""
+    limit: PageLimit = 100
+
+
+class WorkHealth(StrEnum):
+    """Health of jobs."""
+
+    IDLE = "idle"
+    WORKING = "working"
+    DEGRADED = "degraded"
+    """Jobs wait far beyond their time, are blocked, or were given up."""
+
+
+class JobListReport(Value):
+    """The jobs of a space, how many there are in each state, and what models have cost today."""
+
+    space: str
+    health: WorkHealth
+    jobs: tuple[JobView, ...]
+    counts: dict[str, int] = {}
+    clipped: bool = False
+    spent_today: Spent = NOTHING
+    calls_left: int = 0
+    tokens_left: int = 0
+
+
+class JobRunRequest(ScopedRequest):
+    """Do up to `limit` jobs that are due, one after the other; with `id`, that one job if it is due."""
+
+    limit: Annotated[int, Field(ge=1, le=limits.JOBS_RUN_MAX)] = limits.JOBS_RUN_MAX
+    id: JobName | None = None
+
+
+class JobRunReport(Value):
+    """Each job that was taken, in its state after it, and the cost of all of them."""
+
+    space: str
+    jobs: tuple[JobView, ...]
+    waiting: int
+    """Jobs that are not over."""
+    changed: bool
+    spent: Spent = NOTHING
+
+
+class JobRetryRequest(ScopedRequest):
+    """Let a job be tried again at once, also one that was given up."""
+
+    id: JobName
+
+
+class JobCancelRequest(ScopedRequest):
+    """Give a job up. One that is being worked on ends at its next step; what it did already stays."""
+
+    id: JobName
+
+
+class JobReport(Value):
+    """A job in its current state, and whether it was changed."""
+
+    space: str
+    job: JobView
+    changed: bool
+
+
+Texts = Annotated[int, Field(ge=1, le=limits.EMBED_TEXTS_PER_CALL)]
+
+
+class MemoryEmbedRequest(ScopedRequest):
+    """Make vectors of up to `texts` texts that have none of the model that recall compares."""
+
+    texts: Texts = limits.EMBED_TEXTS_PER_CALL
+
+
+class ModelSwitchRequest(ScopedRequest):
+    """Go on making vectors by the runtime's embedder; when none is missing, recall compares these alone.
+
+    Until then recall goes on as before. Called again, it goes on where it stopped.
+    """
+
+    texts: Texts = limits.EMBED_TEXTS_PER_CALL
+
+
+class EmbeddingOutcome(StrEnum):
+    """Outcome of a call."""
+
+    COMPLETE = "complete"
+    """Every memory has its vector, and what a former model left is gone."""
+    MORE = "more"
+    """The bound of the call was reached: call again."""
+    FAILED = "failed"
+    """The embedder could not be reached or gave no vectors: what is missing stays so, recall goes on by words."""
+    NO_EMBEDDER = "no_embedder"
+    """This runtime was opened without one."""
+    OTHER_MODEL = "other_model"
+    """Recall here compares another model's vectors: switch the model, or open with the embedder that made them."""
+    EMPTY_SPACE = "empty_space"
+
+
+class MemoryEmbedReport(Value):
+    """Number of embedded texts, and progress of the space.
+
+    `compared` is the model that recall compares, `model` the one that worked. `reused` documents got vectors back that
+    were in the store, `refused` ones were refused by the embedder, `remaining` units have no vector yet, `dropped`
+    documents of former models' vectors were removed.
+    """
+
+    space: str
+    outcome: EmbeddingOutcome
+    model: str | None = None
+    compared: str | None = None
+    embedded: int = 0
+    reused: int = 0
+    refused: int = 0
+    remaining: int = 0
+    dropped: int = 0
+    switched: bool = False
+    reason: str = ""
+    changed: bool = False
+    sequence: int = 0
+
+
+class JournalCompactRequest(ScopedRequest):
+    """Compact the journal of the space as much as possible.
+
+    The names of what was erased go with it: keep the erasures before (`keep_erasures`).
+    """
+
+
+class JournalCompactReport(Value):
+    """The number of entries that are gone, and the sequence of the journal, which stays."""
+
+    space: str
+    removed: int
+    changed: bool
+    sequence: int

@@ -1,0 +1,158 @@
+"""Projection: the bounded block a model may see."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.contracts.recall import RecallFilters
+from elytron_core.contracts.skills import AgentSkillHit
+from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
+from elytron_core.model import Value
+from elytron_core.planes.transcript import AliasTrust
+from elytron_core.profiles import ActionAdmission, HostRoom, ModeInput, Pressure
+from elytron_core.scope import Clip, MaxChars, Name, Query, ScopedRequest
+
+
+class PrivateContext(StrEnum):
+    """True if private memories may be shown to the model."""
+
+    WITHHELD = "withheld"
+    ALLOWED = "allowed"
+
+
+class MemoryProjectionRequest(ScopedRequest):
+    """Build the block for `query` in at most `max_chars` characters."""
+
+    query: Query
+    max_chars: MaxChars = limits.PROJECTION_CHARS_DEFAULT
+    recent_messages_limit: Annotated[int, Field(ge=0, le=limits.RECENT_MESSAGES_MAX)] = limits.RECENT_MESSAGES_DEFAULT
+    recall_limit: Annotated[int, Field(ge=0, le=limits.RECALL_MAX)] | None = None
+    """Number of recalled memories that are shown at most; without it, as many as there is room for."""
+    pressure: Pressure = Pressure.NORMAL
+    filters: RecallFilters = RecallFilters()
+    provider_max_len: Annotated[int, Field(ge=0, le=limits.PROJECTION_CHARS_MAX)] | None = None
+    """The limit of the model's provider; the smaller bound counts."""
+    private_context: PrivateContext = PrivateContext.WITHHELD
+    subject: Name | None = None
+    """The speaker: an active subject of the space, by name; without it, the scope's agent as `agent:<name>`."""
+    mode_input: ModeInput | None = None
+    """The host's mode; if projecting is not admitted in it, the block is empty."""
+    host_room: HostRoom | None = None
+    tool_registry_refs: RegistryRefs = ()
+    """The host's tool registries that hints are asked for; without any, all that the space knows."""
+
+
+class SectionName(StrEnum):
+    """The parts of a projection, in the order in which they stand."""
+
+    DISCLOSURE = "disclosure"
+    """The rule about private context; there only with it."""
+    INTEGRITY = "integrity"
+    """The rule about work; present only with the state of work."""
+    POLICY = "policy"
+    SUBJECT = "subject"
+    PRIVATE = "private"
+    FACTS = "facts"
+    SKILLS = "skills"
+    WISHES = "wishes"
+    """Standing instructions and preferences: wishes for answers, tastes, restrictions, latest first."""
+    CONTINUITY = "continuity"
+    """The conversation's state of work, its summary, its capsules."""
+    AGENT_SKILLS = "agent_skills"
+    """Skills in the host's directories that fit the query: names and descriptions."""
+    AGENT_TOOLS = "agent_tools"
+    """Tools that have served before: what experience says of them, no schemas."""
+    RECENT = "recent"
+    RECALLED = "recalled"
+
+
+class ProjectionLayer(StrEnum):
+    """Distance of a section to the session."""
+
+    L1 = "L1"
+    """Rules, who speaks, and what was just said."""
+    L2 = "L2"
+    """Governed content: beliefs, and recalled memories."""
+    L3 = "L3"
+    """Private content."""
+
+
+class ProjectionSection(Value):
+    """Outcome of one part: its characters in the block, and the memories that it shows."""
+
+    name: SectionName
+    layer: ProjectionLayer = ProjectionLayer.L1
+    chars: int
+    budget: int
+    included: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
+class MissReason(StrEnum):
+    """Why the block holds no memory."""
+
+    NO_BUDGET = "no_budget"
+    NOTHING_RELEVANT = "nothing_relevant"
+    EMPTY_SPACE = "empty_space"
+    NOT_ADMITTED = "not_admitted"
+    """The host's mode admits no projection."""
+
+
+class PrivateGate(Value):
+    """Outcome of private memories."""
+
+    context: PrivateContext = PrivateContext.WITHHELD
+    withheld: int = 0
+    """Private documents of the conversation, and private facts that answer the query, that were not shown."""
+    shown: tuple[str, ...] = ()
+
+
+class ProjectionChecks(Value):
+    """Result of checking the finished block."""
+
+    within_budget: bool = True
+    fence_closed: bool = True
+    faithful: bool = True
+    """Every line says what its memory says, or the beginning of it."""
+    disclosure_kept: bool = True
+    """Private content is shown only if allowed, and under its rule."""
+
+
+class MemoryProjectionReport(Value):
+    """The block and the account of it. `system_memory_block` never has more than `budget` characters.
+
+    The first `stable_chars` characters stay the same while policy and standing facts do, so a provider's prompt
+    cache holds; recalled memories of this turn come last, escaped, inside a fence with a fresh mark.
+    """
+
+    space: str
+    projection_id: str
+    system_memory_block: str
+    requested_chars: int
+    budget: int
+    stable_chars: int
+    pressure: Pressure
+    sections: tuple[ProjectionSection, ...]
+    truncated: bool
+    limited_by: tuple[Clip, ...] = ()
+    miss_reason: MissReason | None = None
+    sequence: int = 0
+    intent: str = "mixed"
+    """Intent of the query."""
+    unchanged_bytes: int = 0
+    """Number of leading bytes, in whole lines, that equal this conversation's last block from this runtime."""
+    private_gate: PrivateGate = PrivateGate()
+    checks: ProjectionChecks = ProjectionChecks()
+    lifecycle: tuple[ActionAdmission, ...] = ()
+    """With `mode_input`: which actions are admitted now."""
+    alias: AliasTrust = AliasTrust.TRUSTED
+    """State of the scope's chat; if it names no conversation, no turn is shown."""
+    agent_skill_hits: tuple[AgentSkillHit, ...] = ()
+    agent_tool_hints: tuple[AgentToolHint, ...] = ()
+    tool_experience_status: ToolExperienceStatus = ToolExperienceStatus()
+    selected_ids: tuple[str, ...] = ()
+    """The ids of all memories in the block, each once."""
+    candidate_ids: tuple[str, ...] = ()
+    """The ids of all memories that a section had to choose from, each once."""

@@ -1,0 +1,325 @@
+"""Recall: what answers a query, best first, and why."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from elytron_core import limits
+from elytron_core.clock import Instant, as_datetime
+from elytron_core.contracts.skills import AgentSkillHit
+from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
+from elytron_core.evidence import Role, Trust
+from elytron_core.model import Value, no_item
+from elytron_core.planes import facts, transcript
+from elytron_core.planes.facts import FreshnessHint, FreshnessState
+from elytron_core.planes.records import NamespacePrefix
+from elytron_core.scope import Clip, IncludePrivate, Name, Query, ScopedRequest, TagFilter
+
+Scalar = StrictBool | StrictInt | StrictFloat | Annotated[StrictStr, Field(max_length=limits.CONDITION_CHARS)] | None
+
+
+class Comparison(StrEnum):
+    """Comparison of a value."""
+
+    EQ = "eq"
+    NE = "ne"
+    GT = "gt"
+    GTE = "gte"
+    LT = "lt"
+    LTE = "lte"
+    IN = "in"
+    NIN = "nin"
+    CONTAINS = "contains"
+    ICONTAINS = "icontains"
+    EXISTS = "exists"
+
+
+class Condition(Value):
+    """One comparison of the metadata under `field` with `values`: one of them, for `in` and `nin` any number.
+
+    What has no such field passes `ne` and `nin` alone; `negated` turns the outcome round. Values of different kinds are
+    never equal and in no order, but whole and broken numbers are one kind.
+    """
+
+    field: Name
+    comparison: Comparison = Comparison.EQ
+    values: Annotated[tuple[Scalar, ...], Field(max_length=limits.FILTER_VALUES)] = ()
+    negated: bool = False
+
+
+class AnyOf(Value):
+    """Conditions of which one must hold."""
+
+    conditions: Annotated[tuple[Condition, ...], Field(min_length=1, max_length=limits.CONDITION_TESTS)]
+
+
+Where = Annotated[tuple[AnyOf, ...], Field(max_length=limits.CONDITION_TESTS)]
+
+
+Values = Annotated[tuple[Name, ...], Field(max_length=limits.FILTER_VALUES)]
+
+MemoryId = Annotated[str, Field(max_length=2 * limits.KEY_CHARS)]
+
+
+class Plane(StrEnum):
+    """The kinds of memory. Private garden, subjects and candidates are read by id and by their own operations alone."""
+
+    TRANSCRIPT = "transcript"
+    LONG_TERM = "long_term"
+    PROCEDURAL = "procedural"
+    CONTINUITY = "continuity"
+    EXECUTION = "execution"
+    SUMMARY = "summary"
+    ARCHIVE = "archive"
+    """Daily and monthly notes."""
+    PRIVATE_GARDEN = "private_garden"
+    SUBJECT = "subject"
+    CANDIDATE = "candidate"
+    TOOL_EXPERIENCE = "tool_experience"
+    RECORDS = "records"
+    """A host's values under namespaces and keys; recalled only if the filters ask for it."""
+
+
+class RecallFilters(Value):
+    """Narrow recall before anything is ranked. Each part given must hold; several values of one part are any-of."""
+
+    planes: tuple[Plane, ...] = ()
+    agents: Values = ()
+    apps: Values = ()
+    projects: Values = ()
+    channels: Values = ()
+    conversations: Values = ()
+    speakers: Values = ()
+    roles: tuple[Role, ...] = ()
+    tags_any: TagFilter = ()
+    tags_all: TagFilter = ()
+    since: transcript.At | None = None
+    until: transcript.At | None = None
+    as_of: transcript.At | None = None
+    """Memories that held at that time; without it, those that hold now."""
+    known_at: transcript.At | None = None
+    """Memories that were believed at that time."""
+    kinds: tuple[facts.Kind, ...] = ()
+    """Facts of these kinds alone."""
+    authorities: tuple[facts.Authority, ...] = ()
+    """Facts that one of these vouches for alone."""
+    confidences: tuple[facts.Confidence, ...] = ()
+    trust: Trust | None = None
+    """Only what may be relied on so far at least, by where it came from."""
+    where: Where = ()
+    """Conditions on a turn's metadata and a record's fields; what has neither passes negative ones alone."""
+    namespace: NamespacePrefix = ()
+    """Records of the namespaces that begin so alone."""
+
+
+class Diversity(StrEnum):
+    """Spread of hits over conversations."""
+
+    AUTO = "auto"
+    """If the query asks for a list, a count, or a common property."""
+    OFF = "off"
+    WIDE = "wide"
+
+
+class MemoryRecallRequest(ScopedRequest):
+    """Find up to `limit` memories that answer `query`, and at most `max_tokens` of text if that is given."""
+
+    query: Query
+    limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    min_score: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Only hits of this score at least."""
+    filters: RecallFilters = RecallFilters()
+    cursor: Annotated[str, Field(max_length=limits.KEY_CHARS)] | None = None
+    """Continue behind the page whose report gave it: the same query and filters."""
+    diversity: Diversity = Diversity.AUTO
+    neighbours: Annotated[int, Field(ge=0, le=limits.RECALL_NEIGHBOURS)] = 0
+    """Number of turns before and after each message that are added."""
+    why_not: Annotated[tuple[MemoryId, ...], Field(max_length=limits.WHY_NOT_IDS)] = ()
+    """Ids of memories of which the report is to say why they are not among the hits."""
+    tool_registry_refs: RegistryRefs = ()
+    """The host's tool registries that hints are asked for; without any, all that the space knows."""
+    include_private: IncludePrivate = False
+
+
+class RecallOutcome(StrEnum):
+    """Estimate that one of the best hits answers the query, in words; by the estimate of decision 0015."""
+
+    FOUND = "found"
+    """One of them probably does."""
+    DOUBTFUL = "doubtful"
+    """They are near the query; whether one of them answers is open."""
+    NOTHING = "nothing"
+    """Nothing here answers. Hits, if there are any, are the nearest memories: no model is shown them."""
+
+
+class NothingReason(StrEnum):
+    """Why recall found nothing."""
+
+    NO_ANSWER = "no_answer"
+    """The nearest memories do not answer."""
+    BELOW_MIN_SCORE = "below_min_score"
+    """Memories pass the filters; none has the score that was asked for."""
+    NOTHING_MATCHES_FILTERS = "nothing_matches_filters"
+    """The space holds memories; the filters let none through."""
+    EMPTY_QUERY = "empty_query"
+    EMPTY_SPACE = "empty_space"
+
+
+class VectorUse(StrEnum):
+    """Use of vectors in a recall."""
+
+    NONE = "none"
+    """The runtime has no embedder."""
+    COMPARED = "compared"
+    NOT_YET = "not_yet"
+    """Nothing here has a vector yet."""
+    FAILED = "failed"
+    """The embedder gave no vector of the query in time: recall went on by words."""
+    OTHER_MODEL = "other_model"
+    """The vectors here are of a model that the runtime has no embedder of: recall went on by words."""
+
+
+class RerankUse(StrEnum):
+    """Use of a reranker in a recall."""
+
+    NONE = "none"
+    """The runtime has no reranker, or there was nothing to put in order."""
+    RANKED = "ranked"
+    FAILED = "failed"
+    """It gave no order in time: the hits stand as they were."""
+
+
+class NearbyTurn(Value):
+    """A message beside a hit in its conversation."""
+
+    id: str
+    text: str
+    speaker: str | None = None
+    role: Role | None = None
+    at: Instant | None = None
+
+
+class Absence(StrEnum):
+    """Why a memory is not among the hits."""
+
+    SHOWN = "shown"
+    """It is among them."""
+    UNKNOWN = "unknown"
+    """There is no memory of this id here, or it may not be read."""
+    HIDDEN = "hidden"
+    """It was forgotten, put away or replaced."""
+    FILTERED = "filtered"
+    """The filters leave it out."""
+    NO_MATCH = "no_match"
+    """Nothing in it, or beside it, answers the query."""
+    MIN_SCORE = "min_score"
+    """Its score is less than was asked for."""
+    EARLIER_PAGE = "earlier_page"
+    LIMIT = "limit"
+    """It answers, but the limit was reached before."""
+    TOKENS = "tokens"
+    """It answers, but the tokens were spent before."""
+
+
+class WhyNot(Value):
+    """Why one memory is not among the hits; its place in the whole order and its score, if any."""
+
+    id: str
+    absence: Absence
+    place: int | None = None
+    score: float | None = None
+    signals: dict[str, float] = {}
+
+
+class RecallHit(Value):
+    """One memory. `signals` say what spoke for it.
+
+    `score` is an estimate, 0 to 1, that the memory answers; it compares between queries and spaces.
+    """
+
+    id: str
+    plane: Plane
+    text: str
+    score: float
+    at: Instant | None = None
+    speaker: str | None = None
+    role: Role | None = None
+    channel: str | None = None
+    conversation: str | None = None
+    title: str | None = None
+    kind: facts.Kind | None = None
+    reach: facts.Reach | None = None
+    """Scope of a fact; None for other memories."""
+    trust: Trust | None = None
+    """Trust by its origin; None for planes without it."""
+    privacy: facts.Privacy | None = None
+    """Privacy of a fact; None for other memories."""
+    freshness: FreshnessState | None = None
+    """Freshness; None for messages, and for a memory read by its id."""
+    hint: FreshnessHint | None = None
+    """Hint on what to do before using it."""
+    tags: tuple[str, ...] = ()
+    metadata: transcript.Metadata = {}
+    citations: tuple[str, ...] = ()
+    """Sources: the turns that it rests on; for a turn, itself."""
+    citation: str | None = None
+    """Of a message: how people are shown its place, `transcript:space/channel/conversation#turn=...`."""
+    signals: dict[str, float] = {}
+    before: tuple[NearbyTurn, ...] = ()
+    after: tuple[NearbyTurn, ...] = ()
+    newer: str | None = None
+    """A newer message among the hits that speaks of a change, where the query asks what holds now."""
+
+    @property
+    def when(self) -> datetime | None:
+        """Return `at` as an aware datetime in UTC."""
+        return as_datetime(self.at) if self.at is not None else None
+
+
+class MemoryRecallReport(Value):
+    """Hits, best first. `considered` candidates passed the filters; `sequence` is the journal position recall saw."""
+
+    space: str
+    query: str
+    outcome: RecallOutcome
+    hits: tuple[RecallHit, ...] = ()
+    reason: NothingReason | None = None
+    """Why the outcome is `nothing`; None otherwise."""
+    considered: int = 0
+    intent: str = "mixed"
+    """Intent of the query: factual, procedural, continuity, evidence or mixed."""
+    sequence: int = 0
+    clipped: tuple[Clip, ...] = ()
+    next_cursor: str | None = None
+    """Continues behind the last hit; None if there is no more."""
+    cut: float | None = None
+    """The score of the best that is not shown; None where all are."""
+    rerank: RerankUse = RerankUse.NONE
+    why_not: tuple[WhyNot, ...] = ()
+    vectors: VectorUse = VectorUse.NONE
+    unembedded: int = 0
+    """Units that have no vector yet of the model compared: words alone speak for them."""
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
+    """State of the scope's chat; if it names no conversation, no turn is recalled."""
+    agent_skill_hits: tuple[AgentSkillHit, ...] = ()
+    """Skills in the host's directories that fit the query, best first; no memories, and never executed."""
+    agent_tool_hints: tuple[AgentToolHint, ...] = ()
+    """Tools that have served before; not routing and no permission."""
+    tool_experience_status: ToolExperienceStatus = ToolExperienceStatus()
+
+    def __iter__(self) -> Iterator[RecallHit]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Yield the hits, best first."""
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, place: int, /) -> RecallHit:
+        try:
+            return self.hits[place]
+        except TypeError:
+            raise no_item(self, place) from None

@@ -1,0 +1,172 @@
+"""Records: put, read, deleted, searched, listed by namespace, and through time."""
+
+from typing import Annotated
+
+from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.recall import Where
+from elytron_core.model import Value
+from elytron_core.planes.facts import Privacy
+from elytron_core.planes.records import Namespace, NamespacePrefix, RecordText, RecordValue, RecordVersion
+from elytron_core.scope import IncludePrivate, Name, PageLimit, Reason, ScopedRequest, ScrubbedCounts
+
+ExpectedVersion = Annotated[int, Field(ge=0)]
+"""The version that is replaced; 0: there must be no record."""
+Offset = Annotated[int, Field(ge=0, le=limits.RECORD_OFFSET)]
+
+
+class _Valued(Value):
+    """A holder of a JSON value; `null` is one, and is written, unlike other empty fields."""
+
+    value: JsonValue
+
+    @model_serializer(mode="wrap")  # names no type that it returns: the model's own schema is used
+    def _with_value(self, handler: SerializerFunctionWrapHandler):
+        return {**handler(self), "value": self.value}
+
+
+class RecordItem(_Valued):
+    """A record as a caller sees it."""
+
+    id: str
+    """The memory id: `get`, `forget` and `erase` take it."""
+    namespace: tuple[str, ...]
+    key: str
+    text: str = ""
+    privacy: Privacy
+    version: int
+    created_at: Instant
+    updated_at: Instant
+    expires_at: Instant | None = None
+    score: float | None = None
+    """Score for the query of a search."""
+
+
+class RecordPutRequest(ScopedRequest, _Valued):
+    """Store a value under a namespace and a key; it replaces an existing one.
+
+    With `expected_version`, only if the record has that version. With `ttl_s`, it is gone after that time. `text`
+    is what a search by words reads; without it, the record is found by namespace, key and fields alone.
+    """
+
+    namespace: Namespace
+    key: Name
+    value: RecordValue
+    text: RecordText = ""
+    privacy: Privacy = Privacy.SHARED
+    ttl_s: Annotated[int, Field(ge=1, le=limits.RECORD_TTL_S)] | None = None
+    expected_version: ExpectedVersion | None = None
+    dry_run: bool = False
+
+
+class RecordPutReport(Value):
+    """The stored record. A put of an equal value changes nothing."""
+
+    space: str
+    record: RecordItem
+    changed: bool
+    dry_run: bool = False
+    sequence: int = 0
+    scrubbed: ScrubbedCounts = {}
+
+
+class RecordGetRequest(ScopedRequest):
+    """Read one record."""
+
+    namespace: Namespace
+    key: Name
+    include_private: IncludePrivate = False
+
+
+class RecordGetReport(Value):
+    """One record."""
+
+    space: str
+    record: RecordItem
+
+
+class RecordDeleteRequest(ScopedRequest):
+    """Delete one record; its history stays until it is erased. With `expected_version`, only if it has that version."""
+
+    namespace: Namespace
+    key: Name
+    expected_version: ExpectedVersion | None = None
+    reason: Reason = ""
+    dry_run: bool = False
+
+
+class RecordDeleteReport(Value):
+    """Result of a deletion, and whether there was a record. `version` is that of the deletion."""
+
+    space: str
+    id: str
+    changed: bool
+    version: int = 0
+    dry_run: bool = False
+    sequence: int = 0
+
+
+class RecordSearchRequest(ScopedRequest):
+    """Find records whose namespace begins with `namespace` and whose value meets `where`.
+
+    With `query`, those whose text answers it, best first; without it, all, by namespace and key. Conditions name fields
+    of the value; a field of an inner object is named with a dot (`owner.name`).
+    """
+
+    namespace: NamespacePrefix = ()
+    query: Annotated[str, Field(max_length=limits.QUERY_CHARS)] = ""
+    where: Where = ()
+    limit: PageLimit = 100
+    offset: Offset = 0
+    include_private: IncludePrivate = False
+
+
+class RecordSearchReport(Value):
+    """A page of records."""
+
+    space: str
+    items: tuple[RecordItem, ...]
+    has_more: bool = False
+
+
+class RecordNamespace(Value):
+    """A namespace and how many records it holds; one that was cut at `max_depth` counts all below it."""
+
+    namespace: tuple[str, ...]
+    records: int
+
+
+class RecordNamespaceListRequest(ScopedRequest):
+    """List the namespaces that begin with `prefix`, in their order; with `max_depth`, cut to that many parts."""
+
+    prefix: NamespacePrefix = ()
+    max_depth: Annotated[int, Field(ge=1, le=limits.RECORD_NAMESPACE_PARTS)] | None = None
+    limit: PageLimit = 100
+    offset: Offset = 0
+    include_private: IncludePrivate = False
+
+
+class RecordNamespaceListReport(Value):
+    """A page of namespaces."""
+
+    space: str
+    namespaces: tuple[RecordNamespace, ...]
+    has_more: bool = False
+
+
+class RecordHistoryRequest(ScopedRequest):
+    """Read the versions of one record that are kept, oldest first; also of a deleted one."""
+
+    namespace: Namespace
+    key: Name
+    include_private: IncludePrivate = False
+
+
+class RecordHistoryReport(Value):
+    """The versions of one record."""
+
+    space: str
+    id: str
+    versions: tuple[RecordVersion, ...]

@@ -1,0 +1,507 @@
+"""The transcript: writes and governed commits, views of what was said, the life of its text, and its repair."""
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.continuity import (
+    CapsulesWrite,
+    ExecutionWrite,
+    GardenWrite,
+    NotesWrite,
+    SubjectsWrite,
+    SummaryWrite,
+)
+from elytron_core.contracts.facts import CandidatesWrite, FactDraft
+from elytron_core.contracts.tools import AgentToolUsageFeedbackWrite
+from elytron_core.evidence import EvidenceAuthority, Role
+from elytron_core.ids import FactId, TurnId
+from elytron_core.model import Value
+from elytron_core.planes import skills, transcript
+from elytron_core.planes.candidates import Verdict
+from elytron_core.planes.transcript import (
+    ActorAttribution,
+    Attribute,
+    DerivedMemoryRef,
+    HostOpaqueRef,
+    OpaqueItem,
+    OpaqueItems,
+)
+from elytron_core.scope import (
+    Clip,
+    ConversationReport,
+    IdempotencyKey,
+    Name,
+    Reason,
+    ScopedRequest,
+    ScrubbedCounts,
+    Tags,
+)
+
+
+class TurnDraft(Value):
+    """Messages that belong together. With `host_id`, the same turn is committed once, however often it is sent."""
+
+    messages: Annotated[tuple[transcript.Message, ...], Field(min_length=1, max_length=limits.MESSAGES_PER_TURN)]
+    host_id: Name | None = None
+    delivery: transcript.Delivery = transcript.Delivery.DELIVERED
+    tags: Tags = ()
+    metadata: transcript.GivenMetadata = Field(default_factory=dict)
+    source: transcript.TurnSource | None = None
+    actor: ActorAttribution | None = None
+    tool_observations: Annotated[
+        tuple[transcript.ToolObservation, ...], Field(max_length=limits.TOOL_OBSERVATIONS)
+    ] = ()
+    host_refs: Annotated[tuple[HostOpaqueRef, ...], Field(max_length=limits.HOST_REFS)] = ()
+    items: OpaqueItems = ()
+    """The host's own items beside the words, as JSON texts; they come back as they are."""
+    external_content_used: bool = False
+    candidate_ids: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
+    attributes: Annotated[tuple[Attribute, ...], Field(max_length=limits.ATTRIBUTES)] = ()
+
+
+class TranscriptWrite(Value):
+    """Commit turns as evidence to the scope's conversation, in this order."""
+
+    kind: Literal["transcript"] = "transcript"
+    turns: Annotated[tuple[TurnDraft, ...], Field(min_length=1, max_length=limits.TURNS_PER_COMMIT)]
+    origin: transcript.Origin = transcript.Origin.HOST
+    title: Name | None = None
+
+
+class LongTermExtraction(Value):
+    """Facts that an extraction pipeline, a program or a user proposes."""
+
+    kind: Literal["long_term"] = "long_term"
+    facts: Annotated[tuple[FactDraft, ...], Field(min_length=1, max_length=limits.WRITES_PER_REQUEST)]
+
+
+class RuntimeSkillWrite(Value):
+    """A procedure to keep. The stored name gets the prefix `runtime_skill__` where it lacks it."""
+
+    name: Name
+    topic: skills.Title
+    title: skills.Title
+    summary: Annotated[str, Field(max_length=limits.FACT_CHARS)]
+    content: Annotated[str, Field(max_length=limits.SKILL_CHARS)]
+    citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
+    source_chat_id: Name | None = None
+    observed_at: transcript.At | None = None
+
+
+class Procedural(Value):
+    """Procedures learned by a program, a person or an extraction."""
+
+    kind: Literal["procedural"] = "procedural"
+    writes: Annotated[tuple[RuntimeSkillWrite, ...], Field(min_length=1, max_length=limits.WRITES_PER_REQUEST)]
+    source: skills.SkillSource = skills.SkillSource.MANUAL
+
+
+PlaneWrite = CapsulesWrite | ExecutionWrite | SummaryWrite | NotesWrite | GardenWrite | SubjectsWrite
+"""Planes with one document per matter, conversation or name: replaced, never doubled."""
+
+MemoryWrite = (
+    TranscriptWrite | LongTermExtraction | Procedural | AgentToolUsageFeedbackWrite | CandidatesWrite | PlaneWrite
+)
+"""Everything that can be written."""
+
+
+class MemoryWriteRequest(ScopedRequest):
+    """Store evidence, beliefs, candidates, or what the other planes keep.
+
+    With `idempotency_key`, a repeat gets the first answer, no change.
+    """
+
+    write: Annotated[MemoryWrite, Field(discriminator="kind")]
+    idempotency_key: IdempotencyKey | None = None
+    dry_run: bool = False
+    """Judge everything, store nothing: the report says what a write now would do, but for the ids."""
+
+
+class Outcome(StrEnum):
+    """Outcome of one written item."""
+
+    STORED = "stored"
+    UPDATED = "updated"
+    CONFIRMED = "confirmed"
+    """The same fact again: counted as more evidence, nothing else changed."""
+    DELETED = "deleted"
+    DUPLICATE = "duplicate"
+    REJECTED = "rejected"
+    DEFERRED = "deferred"
+    SKIPPED = "skipped"
+
+
+class WriteDecision(Value):
+    """One written thing: what it is known by now, what was done, and why."""
+
+    plane: str
+    id: str | None = None
+    """By which the memory is read, forgotten and erased: a turn's id, a fact's id, a skill's name."""
+    outcome: Outcome
+    verdict: Verdict = Verdict.ACCEPT
+    reason: str = ""
+    supersedes: FactId | None = None
+    name: str | None = None
+
+
+class MemoryWriteReport(Value):
+    """The receipt of a write. `sequence` is the space's journal sequence after it; durable when you hold it."""
+
+    space: str
+    decisions: tuple[WriteDecision, ...]
+    sequence: int
+    changed: bool
+    duplicated: bool = False
+    """The idempotency key had been used: this is the first answer again."""
+    dry_run: bool = False
+    scrubbed: ScrubbedCounts = {}
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids of what is now stored, in the order of the request."""
+        return tuple(decision.id for decision in self.decisions if decision.id is not None)
+
+    def count(self, outcome: Outcome, /) -> int:
+        """Return how many things had `outcome`."""
+        return sum(1 for decision in self.decisions if decision.outcome is outcome)
+
+
+TurnCursor = Annotated[str, Field(max_length=limits.KEY_CHARS)]
+"""`sequence:turn_id`, as a report gave it."""
+TurnIdText = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
+
+
+class CanonicalTurnDelta(Value):
+    """One finished turn, as the host saw it: only what is new, never the history before it.
+
+    `turn_id` is the host's own; the same turn is committed once, however often it is sent. With `sequence`, the turn
+    must become that one of its conversation.
+    """
+
+    turn_id: Name
+    sequence: Annotated[int, Field(ge=1)] | None = None
+    delivery: transcript.Delivery = transcript.Delivery.DELIVERED
+    source: transcript.TurnSource | None = None
+    actor: ActorAttribution | None = None
+    input_messages: Annotated[tuple[transcript.Message, ...], Field(max_length=limits.MESSAGES_PER_TURN - 1)] = ()
+    assistant_message: transcript.Message | None = None
+    tool_observations: Annotated[
+        tuple[transcript.ToolObservation, ...], Field(max_length=limits.TOOL_OBSERVATIONS)
+    ] = ()
+    host_refs: Annotated[tuple[HostOpaqueRef, ...], Field(max_length=limits.HOST_REFS)] = ()
+    items: OpaqueItems = ()
+    external_content_used: bool = False
+    candidate_ids: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
+    attributes: Annotated[tuple[Attribute, ...], Field(max_length=limits.ATTRIBUTES)] = ()
+    tags: Tags = ()
+    metadata: transcript.GivenMetadata = {}
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.input_messages and self.assistant_message is None:
+            raise ValueError("has neither input messages nor an assistant message")
+        if self.assistant_message is not None and self.assistant_message.role is not Role.ASSISTANT:
+            raise ValueError("has an assistant message in another role")
+        return self
+
+    @property
+    def messages(self) -> tuple[transcript.Message, ...]:
+        """Everything said in the turn, the answer last."""
+        answer = (self.assistant_message,) if self.assistant_message is not None else ()
+        return (*self.input_messages, *answer)
+
+    def draft(self) -> TurnDraft:
+        """Return the turn as every write takes it."""
+        return TurnDraft(
+            messages=self.messages,
+            host_id=self.turn_id,
+            delivery=self.delivery,
+            tags=self.tags,
+            metadata=self.metadata,
+            source=self.source,
+            actor=self.actor,
+            tool_observations=self.tool_observations,
+            host_refs=self.host_refs,
+            items=self.items,
+            external_content_used=self.external_content_used,
+            candidate_ids=self.candidate_ids,
+            attributes=self.attributes,
+        )
+
+
+class MemoryTranscriptCommitRequest(ScopedRequest):
+    """Commit a delivered turn as evidence to the scope's conversation.
+
+    Where the scope names a chat and a conversation, the chat is that conversation for this subject from now on.
+    """
+
+    delta: CanonicalTurnDelta
+    title: Name | None = None
+    idempotency_key: IdempotencyKey | None = None
+    dry_run: bool = False
+
+
+class MemoryTranscriptCommitReport(ConversationReport):
+    """The receipt of a commit. `committed` says that the turn is stored, by this call or an earlier one."""
+
+    host_turn_id: str
+    turn_id: TurnId | None = None
+    sequence: int = 0
+    """The turn's place in its conversation."""
+    message_ids: tuple[str, ...] = ()
+    committed: bool
+    changed: bool
+    duplicated: bool = False
+    dry_run: bool = False
+    skipped_reason: str = ""
+    scrubbed: dict[str, int] = {}
+    journal_sequence: int = 0
+
+
+class TranscriptReplayView(StrEnum):
+    """For whose eyes a transcript is cut."""
+
+    RAW_OWNER_ONLY = "raw_owner_only"
+    MODEL_CONTEXT = "model_context"
+    HOST_UI = "host_ui"
+    OPERATOR_AUDIT = "operator_audit"
+    EXPORT = "export"
+
+
+OPERATOR_VIEWS = frozenset({TranscriptReplayView.RAW_OWNER_ONLY, TranscriptReplayView.OPERATOR_AUDIT})
+"""Views that only who runs the machine may ask for."""
+
+
+class TranscriptRedactionReason(StrEnum):
+    """Why something that is there is not shown."""
+
+    LIFECYCLE_MASKED = "lifecycle_masked"
+    RAW_DELETED = "raw_deleted"
+    PRIVATE_AUTHORITY = "private_authority"
+    HOST_REF_VISIBILITY = "host_ref_visibility"
+    HOST_REF_LABEL = "host_ref_label"
+    ATTR_VISIBILITY = "attr_visibility"
+    ATTR_VALUE_BUDGET = "attr_value_budget"
+    ATTR_LIFECYCLE_POLICY = "attr_lifecycle_policy"
+    PROFILE_BUDGET = "profile_budget"
+    OPERATOR_ONLY = "operator_only"
+    MODEL_CONTEXT_POLICY = "model_context_policy"
+
+
+class TranscriptRedactionReportItem(Value):
+    """One thing that a view left out, named without its content: by message, reference, attribute or observation."""
+
+    turn_id: TurnId
+    view: TranscriptReplayView
+    reason: TranscriptRedactionReason
+    message_id: str | None = None
+    host_ref_index: int | None = None
+    attr_key: str | None = None
+    observation_index: int | None = None
+    source_authority: EvidenceAuthority | None = None
+
+
+class RedactedTranscriptMessage(Value):
+    """A message as a view shows it; a redacted one has no text."""
+
+    id: str
+    role: Role
+    authority: EvidenceAuthority
+    redacted: bool = False
+    text: str | None = None
+    at: Instant | None = None
+    actor: ActorAttribution = ActorAttribution()
+    attributes: tuple[Attribute, ...] = ()
+
+
+class RedactedTranscriptTurn(Value):
+    """A turn as a view shows it; what the view does not know stays empty."""
+
+    id: TurnId
+    sequence: int
+    recorded_at: Instant
+    delivery: transcript.Delivery
+    lifecycle: transcript.Lifecycle
+    redaction: transcript.Redaction
+    host_turn_id: str | None = None
+    actor: ActorAttribution = ActorAttribution()
+    source: transcript.TurnSource | None = None
+    external_content_used: bool = False
+    messages: tuple[RedactedTranscriptMessage, ...] = ()
+    tool_observations: tuple[transcript.ToolObservation, ...] = ()
+    host_refs: tuple[HostOpaqueRef, ...] = ()
+    items: tuple[OpaqueItem, ...] = ()
+    """The host's own items: in the view of the owner alone, while the raw text is there."""
+    attributes: tuple[Attribute, ...] = ()
+    candidate_ids: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    metadata: transcript.Metadata = {}
+
+
+class TranscriptReplayAudit(Value):
+    """Counts of a view: what it was given and what it shows."""
+
+    view: TranscriptReplayView
+    source_turns: int = 0
+    returned_turns: int = 0
+    redacted_messages: int = 0
+    redacted_host_refs: int = 0
+    redacted_attributes: int = 0
+    redacted_tool_observations: int = 0
+    redaction_reasons: tuple[TranscriptRedactionReason, ...] = ()
+
+
+class RedactedTranscriptSlice(ConversationReport):
+    """Turns of one conversation, cut for one view; `redactions` names what was left out."""
+
+    view: TranscriptReplayView
+    turns: tuple[RedactedTranscriptTurn, ...] = ()
+    redactions: tuple[TranscriptRedactionReportItem, ...] = ()
+    audit: TranscriptReplayAudit
+
+
+PageSize = Annotated[int, Field(ge=1, le=limits.PAGE_ASKED)]
+
+
+class MemoryTranscriptReplayRequest(ScopedRequest):
+    """Read the scope's conversation through one view, a page at a time; reading changes nothing."""
+
+    view: TranscriptReplayView = TranscriptReplayView.HOST_UI
+    limit: PageSize = 100
+    cursor: TurnCursor | None = None
+
+
+class MemoryTranscriptReplayReport(Value):
+    """A page of a conversation. `profile_budget_applied` says that the profile's budget cut something; `clipped` what.
+
+    With an untrusted alias nothing is shown.
+    """
+
+    slice: RedactedTranscriptSlice
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
+    next_cursor: str | None = None
+    has_more: bool = False
+    profile_budget_applied: bool = False
+    clipped: tuple[Clip, ...] = ()
+
+
+class MemoryTranscriptExportRequest(ScopedRequest):
+    """Read the scope's conversation as it may leave the house: the export view, a page at a time."""
+
+    limit: PageSize = 100
+    cursor: TurnCursor | None = None
+
+
+class MemoryTranscriptExportReport(MemoryTranscriptReplayReport):
+    """A page of a conversation in the export view."""
+
+
+class TranscriptLifecycleTransition(StrEnum):
+    """Requested state of the raw text of turns."""
+
+    ARCHIVE = "archive"
+    """Out of recall and projection; it can still be read."""
+    RESTORE = "restore"
+    """Back to what it was, where its text is still there."""
+    MASK = "mask"
+    """Out of every view, kept."""
+    DELETE_RAW = "delete_raw"
+    """Physically gone; what was accepted from it stays."""
+    REVIEW = "review"
+    """Nothing: only say what would be affected."""
+
+
+class MemoryTranscriptLifecycleRequest(ScopedRequest):
+    """Change the life of turns of the scope's conversation: of those in `turn_ids`, else of all.
+
+    A turn is named by its id or by the host's own, as it was committed. History keeps reason and requester.
+    """
+
+    transition: TranscriptLifecycleTransition
+    turn_ids: Annotated[tuple[TurnIdText, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()
+    view: TranscriptReplayView = TranscriptReplayView.HOST_UI
+    """For whose eyes the report names host references."""
+    reason: Reason = ""
+    requested_by: Name | None = None
+
+
+class DerivedMemoryLink(DerivedMemoryRef):
+    """A memory that rests on a transcript, as reports show it."""
+
+    citation: str
+    """The evidence as a text: `transcript:space/channel/conversation#turn=...`."""
+
+    @classmethod
+    def of(cls, ref: DerivedMemoryRef, /) -> "DerivedMemoryLink":
+        """Return `ref` with its citation."""
+        return cls(**dict(ref), citation=ref.source.citation)
+
+
+class MemoryTranscriptLifecycleReport(ConversationReport):
+    """Result of a lifecycle request. One that matched nothing succeeds and changes nothing."""
+
+    transition: TranscriptLifecycleTransition
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
+    affected_turns: int = 0
+    affected_turn_ids: tuple[TurnId, ...] = ()
+    affected_message_ids: tuple[str, ...] = ()
+    affected_host_refs: tuple[HostOpaqueRef, ...] = ()
+    redacted_host_refs: int = 0
+    host_ref_redactions: tuple[TranscriptRedactionReportItem, ...] = ()
+    derived_memory_refs: tuple[DerivedMemoryLink, ...] = ()
+    profile_budget_applied: bool = False
+    clipped: tuple[Clip, ...] = ()
+    changed: bool = False
+    reason: str = ""
+    requested_by: str | None = None
+    sequence: int = 0
+
+
+class TranscriptRepairIssueKind(StrEnum):
+    """Kind of an issue with the links of a transcript."""
+
+    MISSING_SOURCE_TURN = "missing_source_turn"
+    MISSING_SOURCE_MESSAGE = "missing_source_message"
+    MISSING_ATTR_TARGET_TURN = "missing_attr_target_turn"
+    MISSING_ATTR_TARGET_MESSAGE = "missing_attr_target_message"
+    ORPHAN_DERIVED_REF = "orphan_derived_ref"
+    MISMATCHED_SOURCE_KEY = "mismatched_source_key"
+    MISMATCHED_ATTR_SOURCE_KEY = "mismatched_attr_source_key"
+    OVERSIZED_ATTR_VALUE = "oversized_attr_value"
+    INVALID_ATTR_KEY = "invalid_attr_key"
+    INVALID_ATTR_VISIBILITY = "invalid_attr_visibility"
+    CORRUPT_TRANSCRIPT_ATTR_RECORD = "corrupt_transcript_attr_record"
+    DUPLICATE_TURN_CURSOR = "duplicate_turn_cursor"
+    CORRUPT_RECORD = "corrupt_record"
+
+
+class TranscriptRepairIssue(Value):
+    """One broken link, named without content. `key` is the document that is wrong."""
+
+    kind: TranscriptRepairIssueKind
+    collection: str
+    key: str
+    turn_id: TurnId | None = None
+    message_id: str | None = None
+    derived_ref: DerivedMemoryLink | None = None
+
+
+class MemoryTranscriptRepairRequest(ScopedRequest):
+    """Check every link of the scope's conversation. Nothing is changed, and no host is asked."""
+
+
+class MemoryTranscriptRepairReport(ConversationReport):
+    """Result of a check of the links. After any issue, memories that rest on the conversation are not to be trusted."""
+
+    alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
+    checked_turns: int = 0
+    checked_derived_refs: int = 0
+    checked_attributes: int = 0
+    issues: tuple[TranscriptRepairIssue, ...] = ()
+    profile_budget_applied: bool = False
+    clipped: tuple[Clip, ...] = ()
+    fail_closed: bool = False

@@ -1,0 +1,419 @@
+"""The tree of errors: one class for each cause, and an error of a server as the exception of the same call here."""
+
+import copyreg
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from elytron_core import errors
+
+
+class ElytronError(Exception):
+    """The root. `key` is stable across versions and transports; `retryable` says whether trying again can help."""
+
+    key: ClassVar[str] = "internal"
+    retryable: ClassVar[bool] = False
+    told: ClassVar[tuple[str, ...]] = ()
+    """Attributes in `details`."""
+    retry_after_s: int = 0
+    """Wait before a repeat that the server asks for; 0: not given."""
+
+    def __init__(self, message: str, /) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def details(self) -> dict[str, str | int]:
+        """Return what a machine may want beside the key; no secret, no content."""
+        return {name: getattr(self, name) for name in self.told}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process makes it of its message and fields: the arguments that made these are not kept.
+        return vars(copyreg)["__newobj__"], (type(self), *self.args), self.__dict__
+
+
+class InvalidInput(ElytronError):
+    key = "invalid_input"
+    told = ("field", "problem")
+
+    def __init__(self, *, field: str, problem: str) -> None:
+        super().__init__(f"{field} {problem}")
+        self.field, self.problem = field, problem
+
+
+class InvalidJson(InvalidInput):
+    key = "invalid_json"
+
+    def __init__(self, *, problem: str) -> None:
+        super().__init__(field="the JSON", problem=problem)
+
+
+class ScopeMissing(InvalidInput):
+    key = "scope_missing"
+
+    def __init__(self, *, operation: str, way_out: str) -> None:
+        super().__init__(field="scope", problem=f"is missing for {operation!r}: {way_out}")
+
+
+class StoreUrlInvalid(InvalidInput):
+    key = "store_url_invalid"
+
+    def __init__(self, *, problem: str) -> None:
+        forms = "memory:, file:///folder, sqlite:///path.db, or a path that ends in .db"
+        super().__init__(field="store", problem=f"{problem}; use {forms}")
+
+
+class UnreadableFile(InvalidInput):
+    key = "unreadable_file"
+
+    def __init__(self, *, name: str, problem: str, line: int | None = None) -> None:
+        place = f"{name!r}, line {line}" if line is not None else f"{name!r}"
+        super().__init__(field=f"file {place}", problem=problem)
+        self.line = line
+
+
+class NotFound(ElytronError):
+    key = "not_found"
+    told = ("what",)
+
+    def __init__(self, *, what: str, name: str, way_out: str | None = None) -> None:  # noqa: ARG002 - for readers of code
+        # Not the name: a secret may have been put in its place, and messages go over wires and into logs.
+        super().__init__(f"no {what} of this name{f': {way_out}' if way_out is not None else ' in this scope'}")
+        self.what = what
+
+
+class Conflict(ElytronError):
+    key = "conflict"
+    retryable = True
+    told = ("what", "expected", "found")
+
+    def __init__(self, *, what: str, expected: int, found: int) -> None:
+        super().__init__(f"{what} is at revision {found}, not {expected}: read it again and retry")
+        self.what, self.expected, self.found = what, expected, found
+
+
+class PreconditionFailed(ElytronError):
+    key = "precondition_failed"
+
+    def __init__(self) -> None:
+        super().__init__("it is not of the version that was seen any more: read it again, and decide again")
+
+
+class IdempotencyConflict(Conflict):
+    key = "idempotency_conflict"
+    retryable = False
+    told = ()
+
+    def __init__(self) -> None:
+        ElytronError.__init__(self, "this idempotency key was used for another request: send a new key")
+
+
+class SpaceInUse(Conflict):
+    key = "space_in_use"
+    retryable = False
+    told = ()
+
+    def __init__(self, *, space: str, problem: str) -> None:
+        ElytronError.__init__(self, f"space {space!r} {problem}")
+
+
+class SpaceIncomplete(Conflict):
+    key = "space_incomplete"
+    told = ()
+
+    def __init__(self, *, space: str) -> None:
+        ElytronError.__init__(
+            self,
+            f"space {space!r} is being filled by a restore or a copy, or one was broken off: "
+            "wait for it, do it again, or erase the space",
+        )
+
+
+class StillRunning(Conflict):
+    key = "still_running"
+    told = ()
+
+    def __init__(self) -> None:
+        ElytronError.__init__(self, "the first call under this idempotency key still runs: ask again with the same key")
+
+
+class ThreadBusy(Conflict):
+    key = "thread_busy"
+    told = ("thread",)
+
+    def __init__(self, *, thread: str) -> None:
+        ElytronError.__init__(
+            self, f"another process runs the thread {thread!r} now: wait for its answer, and try again"
+        )
+        self.thread = thread
+
+
+class TurnConflict(Conflict):
+    key = "turn_conflict"
+    retryable = False
+    told = ()
+
+    def __init__(self, *, turn: str) -> None:
+        ElytronError.__init__(self, f"turn {turn!r} is already committed with other content: use a new turn id")
+
+
+class LimitExceeded(ElytronError):
+    key = "limit_exceeded"
+    told = ("what", "limit")
+
+    def __init__(self, *, what: str, limit: int, found: int | None = None, way_out: str = "") -> None:
+        seen = f", {found} given" if found is not None else ""
+        super().__init__(f"{what}: at most {limit}{seen}{way_out and f'; {way_out}'}")
+        self.what, self.limit = what, limit
+
+
+class PayloadTooLarge(LimitExceeded):
+    key = "payload_too_large"
+
+    def __init__(self, *, limit: int, what: str = "this", way_out: str = "send it in parts") -> None:
+        ElytronError.__init__(self, f"{what} has more than {limit} bytes: {way_out}")
+        self.what, self.limit = "bytes", limit
+
+
+class RateLimited(LimitExceeded):
+    key = "rate_limited"
+    retryable = True
+    told = ("retry_after_s",)
+
+    def __init__(self, *, limit: int, retry_after_s: int, what: str = "calls", period: str = "minute") -> None:
+        ElytronError.__init__(self, f"more than {limit} {what} a {period}: try again in {retry_after_s} s")
+        self.retry_after_s = retry_after_s
+
+
+class Overloaded(ElytronError):
+    key = "overloaded"
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("there are more calls than can be answered now: try again in a moment")
+
+
+class Unauthorized(ElytronError):
+    key = "unauthorized"
+
+    def __init__(self, way_out: str = "send `Authorization: Bearer <key>`") -> None:
+        super().__init__(f"no credential that is known here: {way_out}")
+
+
+class PermissionRefused(ElytronError):
+    key = "permission_refused"
+
+
+class Unsupported(ElytronError):
+    key = "unsupported"
+
+
+class MissingExtra(Unsupported):
+    key = "missing_extra"
+    told = ("extra",)
+
+    def __init__(self, *, extra: str, purpose: str, packages: tuple[str, ...] = ()) -> None:
+        """Name the extra, or the `packages` of it alone that are missing."""
+        checkout = f"in a checkout `uv sync --extra {extra}` or `pip install '.[{extra}]'`"
+        whole = f"the extra {extra!r}: {checkout}"
+        named = f"{' and '.join(packages)}: `pip install {' '.join(packages)}`, or {checkout}"
+        super().__init__(f"{purpose} needs {named if packages else whole}")
+        self.extra = extra
+
+
+class UnsupportedMedia(Unsupported):
+    key = "unsupported_media"
+
+    def __init__(self, *, allowed: tuple[str, ...]) -> None:
+        super().__init__(f"a file of this kind is not taken in; there are {', '.join(allowed)}")
+        self.allowed = allowed
+
+
+class StoreError(ElytronError):
+    key = "store_error"
+
+
+class StoreMissing(StoreError):
+    key = "store_missing"
+    told = ("place",)
+
+    def __init__(self, *, place: str) -> None:
+        super().__init__(
+            f"there is no store at {place!r}: check the path, or make one by storing something "
+            "(`elytron add`, `elytron import`)"
+        )
+        self.place = place
+
+
+class StoreUnavailable(StoreError):
+    key = "store_unavailable"
+    retryable = True
+
+
+class StoreBusy(StoreUnavailable):
+    key = "store_busy"
+
+    def __init__(self, *, engine: str, waited_s: float) -> None:
+        super().__init__(f"the {engine} store was held by others for {waited_s:.0f} s: try again")
+
+
+class StoreReadOnly(StoreError):
+    key = "store_read_only"
+
+
+class StoreFull(StoreError):
+    key = "store_full"
+    retryable = True
+
+    def __init__(self, *, engine: str) -> None:
+        super().__init__(
+            f"the {engine} store has no room left on its device: free some and retry; this write stored nothing"
+        )
+
+
+class StoreBudgetExceeded(StoreError):
+    key = "store_budget_exceeded"
+    told = ("what", "limit")
+
+    def __init__(self, *, what: str, limit: int) -> None:
+        super().__init__(
+            f"this store may hold {limit} {what} and would have more: erase some, or open it with a larger profile; "
+            "nothing was stored"
+        )
+        self.what = what
+        self.limit = limit
+
+
+class StoreFailed(StoreError):
+    key = "store_failed"
+
+    def __init__(self, *, engine: str, doing: str) -> None:
+        super().__init__(f"the {engine} store failed while {doing}; this handle takes no more writes: open it again")
+
+
+class StoreClosed(StoreError):
+    key = "store_closed"
+
+    def __init__(self) -> None:
+        super().__init__("this store is closed: open it again")
+
+
+class StoreForeign(StoreError):
+    """A store of something else. If only its profile differs, `profile` names that."""
+
+    key = "store_foreign"
+
+    def __init__(self, message: str, *, profile: str | None = None) -> None:
+        super().__init__(message)
+        self.profile = profile
+
+
+class StoreNewer(StoreError):
+    key = "store_newer"
+    told = ("found",)
+
+    def __init__(self, *, found: int, known: int) -> None:
+        super().__init__(f"this store has schema {found}, this version knows up to {known}: use a newer elytron")
+        self.found = found
+
+
+class StoreCorrupt(StoreError):
+    key = "store_corrupt"
+    told = ("what",)
+
+    def __init__(self, *, what: str) -> None:
+        super().__init__(f"{what} is damaged and was not served: run `elytron inspect --check` for the whole report")
+        self.what = what
+
+
+class SealError(ElytronError):
+    key = "seal_error"
+
+
+class KeyMissing(SealError):
+    key = "key_missing"
+
+
+class KeyDestroyed(SealError):
+    key = "key_destroyed"
+
+    def __init__(self) -> None:
+        super().__init__("this space was erased by destroying its key; nothing in it can be read again")
+
+
+class SealBroken(SealError):
+    key = "seal_broken"
+    told = ("what",)
+
+    def __init__(self, *, what: str) -> None:
+        super().__init__(f"{what} was altered, moved or cut after it was sealed, and was not served")
+        self.what = what
+
+
+class ModelError(ElytronError):
+    key = "model_error"
+
+
+class ModelUnavailable(ModelError):
+    key = "model_unavailable"
+    retryable = True
+
+
+class ModelRefused(ModelError):
+    key = "model_refused"
+
+
+class Unreachable(ElytronError):
+    key = "unreachable"
+    retryable = True
+
+
+class GatewayRefused(ElytronError):
+    key = "gateway_refused"
+    told = ("status",)
+
+    def __init__(self, message: str, /, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+Details = Mapping[str, str | int]
+
+_CARRIED: dict[type[ElytronError], dict[str, str | int | None]] = {
+    errors.InvalidInput: {"field": "request", "problem": "is not valid"},
+    errors.UnreadableFile: {"line": None},
+    errors.NotFound: {"what": "memory"},
+    errors.Conflict: {"what": "it", "expected": 0, "found": 0},
+    errors.ThreadBusy: {"thread": "main"},
+    errors.LimitExceeded: {"what": "values", "limit": 0},
+    errors.RateLimited: {"retry_after_s": 1},
+    errors.MissingExtra: {"extra": "server"},
+    errors.StoreMissing: {"place": "somewhere"},
+    errors.StoreNewer: {"found": 0},
+    errors.GatewayRefused: {"status": 502},
+    errors.StoreBudgetExceeded: {"what": "something", "limit": 0},
+    errors.StoreCorrupt: {"what": "something"},
+    errors.SealBroken: {"what": "something"},
+}
+"""The attributes of an error and what they are where a server leaves them out; its heirs have them too."""
+
+
+def error_of(key: str, message: str, details: Details | None = None, /) -> ElytronError:
+    """Return the error called `key` with `message` and `details`; the root error if the key is unknown."""
+    kind = _BY_KEY.get(key, ElytronError)
+    # Not built by its own arguments: the message is made already, and may be of another version.
+    error = kind.__new__(kind)
+    ElytronError.__init__(error, message)
+    for base in reversed(kind.__mro__):
+        for name, otherwise in _CARRIED.get(base, {}).items():
+            told = (details or {}).get(name, otherwise)
+            setattr(error, name, told if otherwise is None or isinstance(told, type(otherwise)) else otherwise)
+    return error
+
+
+def _all(kind: type[ElytronError]) -> Iterator[type[ElytronError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        if child.__module__.startswith(f"{errors.__name__}."):
+            yield from _all(child)
+
+
+_BY_KEY = {kind.key: kind for kind in _all(ElytronError)}

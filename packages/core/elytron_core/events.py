@@ -1,0 +1,181 @@
+"""Streams: a space's journal as it grows, and the frames of a WebSocket.
+
+A stream is a read of the journal. It is ordered and without gaps, names no content, and goes on behind any event that a
+reader has seen; entries that cannot be sent again are sent as a gap.
+"""
+
+from enum import IntEnum, StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.model import Value
+from elytron_core.scope import IdempotencyKey, Name, Scope
+
+EVENT_ID_PATTERN = r"^[0-9]{1,16}(-[0-9]{1,16})?$"
+EventId = Annotated[str, Field(max_length=limits.EVENT_ID_CHARS, pattern=EVENT_ID_PATTERN)]
+"""`<sequence>-<milliseconds>` of an entry. The second part shows a journal that was erased and begun again; a bare
+sequence is taken too, unchecked. `0` is before the first entry."""
+
+EventAction = Literal["write", "merge", "delete", "erase", "maintenance", "projection", "lifecycle", "operator"]
+"""The actions of journal entries, as the store port names them."""
+
+
+class JournalEvent(Value):
+    """One entry of a space's journal: which document was touched and how, never what it says."""
+
+    type: Literal["entry"] = "entry"
+    id: EventId
+    space: str
+    sequence: int
+    at: Instant
+    action: EventAction
+    collection: str
+    plane: str = ""
+    """The plane that the collection belongs to."""
+    key: str
+    conversation: str | None = None
+    """The keyed tag of the conversation that the document belongs to, if it belongs to one; never its name."""
+    digest: str = ""
+
+
+class GapReason(StrEnum):
+    """Why entries cannot be sent again."""
+
+    ERASED = "erased"
+    """The space was erased and may have begun again: what was known of it is void."""
+    COMPACTED = "compacted"
+    """The journal no longer holds them."""
+    RETENTION = "retention"
+    """The reader is further behind than is streamed."""
+
+
+class Gap(Value):
+    """Entries `first` to `last` are not sent; the stream goes on behind `last`. Read the space again."""
+
+    type: Literal["gap"] = "gap"
+    space: str
+    reason: GapReason
+    first: int
+    last: int
+
+
+StreamItem = Annotated[JournalEvent | Gap, Field(discriminator="type")]
+
+
+def position(event_id: EventId, /) -> tuple[int, int | None]:
+    """Return the sequence that `event_id` names, and the moment of that entry where it says so."""
+    sequence, _, at = event_id.partition("-")
+    return int(sequence), int(at) if at else None
+
+
+class CloseCode(IntEnum):
+    """Why a server ends a WebSocket."""
+
+    GOING_AWAY = 1001
+    """The server stops; what was accepted is done. Connect again."""
+    FRAME_TOO_BIG = 1009
+    """A frame was larger than the budget (`frame_budget_exceeded` was sent before)."""
+    INTERNAL = 1011
+    SLOW_READER = 1013
+    """More waited to be read than the budget allows. Connect again and resume."""
+    UNAUTHORIZED = 4401
+    """The credential holds no longer."""
+
+
+class StreamKind(StrEnum):
+    """Kind of a subscription."""
+
+    EVENTS = "events"
+    """The journal's entries."""
+    PROJECTION = "projection"
+    INSPECTION = "inspection"
+    REPLAY = "replay"
+    CAPABILITY = "capability"
+
+
+class FrameError(StrEnum):
+    """Errors of frames, beside the errors of operations."""
+
+    FRAME_BUDGET_EXCEEDED = "frame_budget_exceeded"
+    SUBSCRIPTION_BUDGET_EXCEEDED = "subscription_budget_exceeded"
+    UNSUPPORTED_SUBSCRIPTION = "unsupported_subscription"
+
+
+FrameId = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS, pattern=r"^[A-Za-z0-9._:-]+$")]
+"""A client's name for a command or subscription, unique among those it has open; answers bear it."""
+
+
+class InFrame(Value):
+    """A client's frame: `command.<operation>`, `subscribe.<kind>`, or `unsubscribe`.
+
+    `payload` is the request of the operation. `scope` and `after` belong to `subscribe.events`, `after` as a number to
+    the other subscriptions too: their first report comes when the journal is beyond it.
+    """
+
+    type: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
+    id: FrameId
+    payload: dict[str, JsonValue] = {}
+    idempotency_key: IdempotencyKey | None = None
+    scope: Scope | None = None
+    after: EventId | int | None = None
+
+
+class Problem(Value):
+    """An error in an event."""
+
+    code: str
+    seed_key: str | None = None
+    """The same in the few words of the protocol's first hosts; None for what is wrong with a frame."""
+    detail: str
+    retryable: bool = False
+    details: dict[str, str | int] = {}
+
+
+class ReportEvent(Value):
+    """A report: the answer of a command, or a subscription's next. `sequence` is what a subscription has covered."""
+
+    type: Literal["event.report"] = "event.report"
+    id: str
+    operation: str
+    outcome: Literal["accepted", "duplicated", "queued"] = "accepted"
+    sequence: int | None = None
+    event_id: EventId | None = None
+    report: JsonValue
+
+
+class ErrorEvent(Value):
+    """A command was not done, or a subscription or frame was refused; `id` is empty where the frame's is unknown."""
+
+    type: Literal["event.error"] = "event.error"
+    id: str = ""
+    error: Problem
+
+
+class Phase(StrEnum):
+    """Change of a connection or a subscription."""
+
+    OPENED = "opened"
+    SUBSCRIBED = "subscribed"
+    GAP = "gap"
+    UNSUBSCRIBED = "unsubscribed"
+    CLOSING = "closing"
+
+
+class LifecycleEvent(Value):
+    """A connection or subscription changed its state. `id` is empty for the connection itself.
+
+    `after` is the start of a subscription to events, also if none has come yet.
+    """
+
+    type: Literal["event.lifecycle"] = "event.lifecycle"
+    id: str = ""
+    phase: Phase
+    after: EventId | None = None
+    gap: Gap | None = None
+    principal: Name | None = None
+
+
+OutFrame = Annotated[ReportEvent | ErrorEvent | LifecycleEvent, Field(discriminator="type")]

@@ -1,0 +1,99 @@
+"""Authority, trust and privacy of a piece of evidence."""
+
+from enum import StrEnum
+from typing import assert_never
+
+
+class Role(StrEnum):
+    """In which role a message was given to a model or by one."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    SYSTEM = "system"
+    TOOL = "tool"
+
+
+class EvidenceAuthority(StrEnum):
+    """Authority of a message or candidate: who vouches for it."""
+
+    USER_ASSERTED = "user_asserted"
+    ASSISTANT_UTTERANCE = "assistant_utterance"
+    ASSISTANT_SELF_CLAIM = "assistant_self_claim"
+    RUNTIME_OBSERVATION = "runtime_observation"
+    WORLD_OBSERVATION = "world_observation"
+    PROGRAM_MEMORY_CANONICAL = "program_memory_canonical"
+    ARCHIVE_EVIDENCE = "archive_evidence"
+    SUBJECT_PROJECTION = "subject_projection"
+    SOUL_GOVERNANCE = "soul_governance"
+    PRIVATE_GARDEN_INTERNAL = "private_garden_internal"
+    OPERATOR_DIAGNOSTIC = "operator_diagnostic"
+    EXTERNAL_CONTENT = "external_content"
+    LEGACY_TRANSCRIPT = "legacy_transcript"
+
+
+class Trust(StrEnum):
+    """Trust of a memory by its origin, the least first; not whether it is true."""
+
+    OUTSIDE = "outside"
+    """From outside: a tool, a page, a document, an archive. No caller here vouches for it."""
+    DRAWN = "drawn"
+    """Said or drawn by a model: an assistant's words, what was extracted, summaries and notes."""
+    VOUCHED = "vouched"
+    """The user said it, or the operator, the program or the runtime vouches for it."""
+
+    @property
+    def rank(self) -> int:
+        """Return its place from 1 on; more is relied on further."""
+        return _RANKS[self]
+
+    def is_at_least(self, other: "Trust | None", /) -> bool:
+        return other is None or self.rank >= other.rank
+
+
+_RANKS = {trust: place for place, trust in enumerate(Trust, 1)}
+
+PRIVATE = frozenset({EvidenceAuthority.SOUL_GOVERNANCE, EvidenceAuthority.PRIVATE_GARDEN_INTERNAL})
+"""Planes that only the owner sees: the private garden, and the inner life."""
+RESTRICTED = PRIVATE | {EvidenceAuthority.OPERATOR_DIAGNOSTIC}
+"""Planes that are never recalled, projected or shown in a conversation."""
+
+
+def authority_of_role(role: Role, /) -> EvidenceAuthority:
+    """Return the authority of a message that states none."""
+    match role:
+        case Role.USER:
+            return EvidenceAuthority.USER_ASSERTED
+        case Role.ASSISTANT:
+            return EvidenceAuthority.ASSISTANT_UTTERANCE
+        case Role.TOOL:
+            return EvidenceAuthority.RUNTIME_OBSERVATION
+        case Role.SYSTEM:
+            return EvidenceAuthority.LEGACY_TRANSCRIPT
+        case _:
+            assert_never(role)
+
+
+def trust_of_authority(authority: EvidenceAuthority, /) -> Trust:
+    """Return the trust of content with `authority`."""
+    match authority:
+        case (
+            EvidenceAuthority.USER_ASSERTED
+            | EvidenceAuthority.RUNTIME_OBSERVATION
+            | EvidenceAuthority.PROGRAM_MEMORY_CANONICAL
+            | EvidenceAuthority.SOUL_GOVERNANCE
+            | EvidenceAuthority.PRIVATE_GARDEN_INTERNAL
+            | EvidenceAuthority.OPERATOR_DIAGNOSTIC
+        ):
+            return Trust.VOUCHED
+        case (
+            EvidenceAuthority.ASSISTANT_UTTERANCE
+            | EvidenceAuthority.ASSISTANT_SELF_CLAIM
+            | EvidenceAuthority.WORLD_OBSERVATION
+            | EvidenceAuthority.ARCHIVE_EVIDENCE
+            | EvidenceAuthority.SUBJECT_PROJECTION
+        ):
+            return Trust.DRAWN
+        case EvidenceAuthority.EXTERNAL_CONTENT | EvidenceAuthority.LEGACY_TRANSCRIPT:
+            return Trust.OUTSIDE
+        case _:
+            assert_never(authority)

@@ -1,1 +1,0 @@
-"""Planes that operators read: access, audit, jobs, the gateway's accounts."""

@@ -1,0 +1,159 @@
+"""The plane of candidates: proposed beliefs that wait for a decision. Nothing here is recalled or projected."""
+
+from enum import StrEnum
+from typing import Annotated, Literal, NewType
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.evidence import EvidenceAuthority
+from elytron_core.model import Value
+from elytron_core.planes import continuity, facts, skills, subjects, transcript
+from elytron_core.scope import Name
+
+CANDIDATES = "candidates"
+CandidateId = NewType("CandidateId", str)
+ID_WORD = "candidate"
+
+
+class Target(StrEnum):
+    """The plane that a candidate is meant for."""
+
+    LONG_TERM = "long_term"
+    PROCEDURAL = "procedural"
+    PRIVATE_GARDEN = "private_garden"
+    SOUL = "soul"
+    OPERATOR_DIAGNOSTIC = "operator_diagnostic"
+
+
+class Verdict(StrEnum):
+    """Admission's verdict."""
+
+    ACCEPT = "accept"
+    REJECT = "reject"
+    DEFER = "defer"
+    HANDOFF = "handoff"
+
+
+class OriginTag(StrEnum):
+    """Source of the text that a candidate was drawn from."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    EXTERNAL = "external"
+    """A page, a mail, a document: a third party's words."""
+    TOOL = "tool"
+    SYSTEM = "system"
+    RECALLED = "recalled"
+    """This memory's own output."""
+    INJECTED = "injected"
+    """Text that a host placed into the context."""
+
+
+class FactProposal(Value):
+    """A fact, held to the sizes that a fact drawn from talk may have."""
+
+    target: Literal[Target.LONG_TERM]
+    operation: facts.FactOperation = facts.FactOperation.UPSERT
+    fact_kind: facts.Kind = facts.Kind.FACT
+    topic: Annotated[str, Field(max_length=limits.TOPIC_CHARS)]
+    content: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
+    keywords: Annotated[tuple[Name, ...], Field(max_length=limits.KEYWORDS)] = ()
+    entities: Annotated[tuple[Name, ...], Field(max_length=limits.KEYWORDS)] = ()
+    confidence: facts.Confidence = facts.Confidence.MEDIUM
+    reach: facts.Reach = facts.Reach.USER
+    observed_at: transcript.At | None = None
+    valid_from: transcript.At | None = None
+    valid_to: transcript.At | None = None
+
+
+class SkillProposal(Value):
+    """A procedure."""
+
+    target: Literal[Target.PROCEDURAL]
+    name: Name
+    topic: skills.Title
+    title: skills.Title
+    summary: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
+    content: Annotated[str, Field(max_length=limits.SKILL_CHARS)]
+    observed_at: transcript.At | None = None
+
+
+class GardenProposal(Value):
+    """A private document. It needs a confirmation before it is stored."""
+
+    target: Literal[Target.PRIVATE_GARDEN]
+    role: continuity.GardenRole
+    name: Name
+    text: continuity.GardenText
+
+
+class SoulProposal(Value):
+    """A change of who a persona is: handed over, never made here."""
+
+    target: Literal[Target.SOUL]
+    surface: subjects.Surface
+    content: Annotated[str, Field(max_length=limits.FACT_CHARS)]
+
+
+class DiagnosticProposal(Value):
+    """Something the operator should know: handed over, never a belief."""
+
+    target: Literal[Target.OPERATOR_DIAGNOSTIC]
+    topic: Annotated[str, Field(max_length=limits.TOPIC_CHARS)]
+    content: Annotated[str, Field(max_length=limits.FACT_CHARS)]
+
+
+Proposal = Annotated[
+    FactProposal | SkillProposal | GardenProposal | SoulProposal | DiagnosticProposal, Field(discriminator="target")
+]
+
+
+class Judgement(Value):
+    """The proposer's wish for a candidate. Rules may refuse; they never accept by themselves."""
+
+    verdict: Verdict
+    reason: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
+
+
+class CandidateDraft(Value):
+    """A proposed belief with all that its admission looks at."""
+
+    proposal: Proposal
+    authority: EvidenceAuthority
+    """Authority of a candidate."""
+    privacy: facts.Privacy = facts.Privacy.SHARED
+    citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
+    """Ids of the turns or messages that it was drawn from."""
+    origins: Annotated[tuple[OriginTag, ...], Field(max_length=limits.TAGS)] = ()
+    judgement: Judgement | None = None
+
+
+class CandidateState(StrEnum):
+    """State of a stored candidate."""
+
+    DEFERRED = "deferred"
+    HANDED_OFF = "handed_off"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
+class Candidate(Value):
+    """A candidate that waits, or that was decided on."""
+
+    id: CandidateId
+    draft: CandidateDraft
+    state: CandidateState
+    reason: str = ""
+    proposed_at: Instant
+    channel: Name
+    conversation: Name
+    resolved_at: Instant | None = None
+    resolution: str = ""
+    became: str | None = None
+    """The id of the belief that an accepted candidate became."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in {CandidateState.DEFERRED, CandidateState.HANDED_OFF}

@@ -1,1 +1,0 @@
-"""Planes of what was said: turns, candidates, continuity, summaries."""

@@ -1,0 +1,362 @@
+"""The plane of facts: admitted beliefs, one current value for each slot, history kept; and what is not learned."""
+
+import unicodedata
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import DAY_MS, Instant
+from elytron_core.evidence import Trust
+from elytron_core.ids import FactId
+from elytron_core.model import Value
+from elytron_core.scope import ConversationKey, Name
+from elytron_core.text import similarity
+
+FACTS = "facts"
+SLOTS = "slots"
+FACT_USES = "fact_uses"
+
+Topic = Annotated[str, Field(min_length=1, max_length=limits.TOPIC_CHARS)]
+Content = Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
+Certainty = Annotated[float, Field(ge=0, le=1)]
+
+
+class Kind(StrEnum):
+    """Kind of a fact."""
+
+    PREFERENCE = "preference"
+    PROFILE = "profile"
+    RELATIONSHIP = "relationship"
+    PROJECT = "project"
+    TASK = "task"
+    CONSTRAINT = "constraint"
+    FACT = "fact"
+
+
+class Privacy(StrEnum):
+    """Privacy of a fact: who may be shown it."""
+
+    PUBLIC = "public"
+    SHARED = "shared"
+    PRIVATE = "private"
+
+
+class Tier(StrEnum):
+    """Intended duration of a fact, as its proposer states it."""
+
+    L0 = "L0"
+    """Until something else is said."""
+    L1 = "L1"
+    """For the day."""
+    L2 = "L2"
+    """For the week."""
+
+
+TIER_DAYS: Final = {Tier.L0: None, Tier.L1: limits.TIER_L1_DAYS, Tier.L2: limits.TIER_L2_DAYS}
+"""For how many days a fact of a tier holds, the day of its observation among them; None: it has no end."""
+
+
+class Authority(StrEnum):
+    """Authority of a fact, weakest last. An assistant's word about itself or the user is no fact."""
+
+    USER_ASSERTED = "user_asserted"
+    OPERATOR = "operator"
+    PROGRAM = "program"
+    RUNTIME = "runtime"
+    EXTRACTED = "extracted"
+    IMPORTED = "imported"
+    ASSISTANT_SELF_CLAIM = "assistant_self_claim"
+
+
+_DRAWN = frozenset({Authority.EXTRACTED, Authority.ASSISTANT_SELF_CLAIM})
+
+
+class Reach(StrEnum):
+    """Scope of a fact: where it counts."""
+
+    CHAT = "chat"
+    """In the conversation that it was written in, and nowhere else."""
+    USER = "user"
+    """In the whole space: it is about whose memory this is."""
+    WORLD = "world"
+    """In the whole space: it is about the world."""
+
+
+class FactOperation(StrEnum):
+    """Action of a proposal."""
+
+    UPSERT = "upsert"
+    DELETE = "delete"
+
+
+class Confidence(StrEnum):
+    """Confidence of the writer."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class State(StrEnum):
+    """State of a fact."""
+
+    ACTIVE = "active"
+    SUPERSEDED = "superseded"
+    """The world changed: it held until `valid_to`, and is still believed to have held."""
+    INVALIDATED = "invalidated"
+    """It held until `valid_to`, and nothing took its place."""
+    CORRECTED = "corrected"
+    """It was wrong: believed until `closed_at`, and no longer."""
+    FORGOTTEN = "forgotten"
+    DELETED = "deleted"
+    MERGED = "merged"
+    """Another fact says nearly the same and took its evidence in; it can be brought back."""
+
+
+HELD = frozenset({State.SUPERSEDED, State.INVALIDATED})
+"""States of facts that are still believed to have held until `valid_to`."""
+
+
+class FactClosing(Value):
+    """First closing of a fact that was closed again later."""
+
+    state: State
+    at: Instant
+    because: str | None = None
+
+
+class Fact(Value):
+    """One version of a slot's value. Valid time says when it held, recorded time when it was believed."""
+
+    id: FactId
+    kind: Kind
+    topic: Topic
+    content: Content
+    keywords: tuple[Name, ...] = ()
+    entities: tuple[Name, ...] = ()
+    citations: tuple[Name, ...] = ()
+    """Ids of the turns, or other references, that it rests on."""
+    privacy: Privacy = Privacy.SHARED
+    authority: Authority = Authority.EXTRACTED
+    claimed: Authority | None = None
+    """Authority that an archive claimed for it; nothing relies on it."""
+    confidence: Confidence = Confidence.MEDIUM
+    tier: Tier | None = None
+    certainty: Certainty | None = None
+    """The writer's confidence as a number, if given."""
+    evidence_count: int = 1
+    observed_at: Instant
+    recorded_at: Instant
+    confirmed_at: Instant
+    valid_from: Instant | None = None
+    valid_to: Instant | None = None
+    stale_at: Instant | None = None
+    """Since when it counts as stale by a control call; the next confirmation ends that."""
+    closed_at: Instant | None = None
+    closed_because: str | None = None
+    closed_before: FactClosing | None = None
+    """Of an earlier version that was closed again since, as forgotten or deleted, say: how it was closed first."""
+    gone_at: Instant | None = None
+    """Of a fact that a proposal deleted: when that was observed. Without it, it was when the fact was closed."""
+    state: State = State.ACTIVE
+    supersedes: FactId | None = None
+    superseded_by: FactId | None = None
+    reach: Reach = Reach.USER
+    channel: Name | None = None
+    """Of a fact that counts in its chat alone: that chat's channel."""
+    chat: Name | None = None
+    lent: tuple[Name, ...] = ()
+    """Of a merged fact: the citations that the other one has from it alone."""
+    confirmed_before: Instant | None = None
+    """Of a merged fact: when the other one had last been confirmed."""
+
+    @property
+    def trust(self) -> Trust:
+        """Return how far it may be relied on, by who vouches for it."""
+        if self.authority is Authority.IMPORTED:
+            return Trust.OUTSIDE
+        return Trust.DRAWN if self.authority in _DRAWN else Trust.VOUCHED
+
+    @property
+    def is_current(self) -> bool:
+        """Return whether no other version follows it; it may not have begun to hold yet."""
+        return self.state is State.ACTIVE
+
+    @property
+    def is_believed(self) -> bool:
+        """Return whether it is believed to hold at some time: a recall for that time shows it."""
+        return self.is_current or self.state in HELD
+
+    @property
+    def end_known_at(self) -> Instant | None:
+        """Return since when it is known until when it held; None if that was known from the beginning."""
+        if self.closed_before is not None:
+            return self.closed_before.at
+        return self.closed_at if self.state in HELD else None
+
+    @property
+    def home(self) -> ConversationKey | None:
+        """Return the only conversation that it counts in; None where it counts everywhere."""
+        if self.reach is not Reach.CHAT or self.channel is None or self.chat is None:
+            return None
+        return ConversationKey(self.channel, self.chat)
+
+    def counts_in(self, key: ConversationKey | None, /) -> bool:
+        """Return whether it counts in a conversation; None is one that cannot be trusted."""
+        return self.home is None or self.home == key
+
+
+class Slot(Value):
+    """Facts that have held one (kind, topic), oldest first; the last may be the current one."""
+
+    kind: Kind
+    topic: Topic
+    facts: tuple[FactId, ...]
+
+
+class FactUse(Value):
+    """When a fact was last shown by a recall or in a block, and how often; uses within six hours count as one."""
+
+    last_used_at: Instant
+    uses: int = 1
+
+
+def topic_key(topic: str, /) -> str:
+    """Return the form under which topics are the same: case, width, white space and what is invisible do not count."""
+    return similarity.plain(topic)
+
+
+def earlier_topic_keys(topic: str, /) -> tuple[str, ...]:
+    """Return the forms under which earlier builds kept this topic, if they differ: one for each way of writing it."""
+    if topic.isascii():
+        return ()
+    written = dict.fromkeys((topic, *(unicodedata.normalize(form, topic) for form in ("NFC", "NFD", "NFKC", "NFKD"))))
+    keys = dict.fromkeys(" ".join(one.casefold().split()) for one in written)
+    return tuple(key for key in keys if key != topic_key(topic))
+
+
+def end_of(tier: Tier | None, observed_at: Instant, /) -> Instant | None:
+    """Return until when a fact of `tier` holds that was observed then: a midnight, UTC; None: it has no end."""
+    days = TIER_DAYS[tier] if tier is not None else None
+    return end_after(days, observed_at) if days is not None else None
+
+
+def end_after(days: int, observed_at: Instant, /) -> Instant:
+    """Return the midnight, UTC, at which `days` days are over, the day of `observed_at` among them."""
+    return Instant((observed_at // DAY_MS + days) * DAY_MS)
+
+
+def newest_citations(citations: Iterable[str], /) -> tuple[str, ...]:
+    """Return which of these citations, oldest first, a fact keeps."""
+    return tuple(dict.fromkeys(citations))[-limits.FACT_CITATIONS :]
+
+
+def close(fact: Fact, *, at: Instant, because: str, state: State, by: FactId | None = None) -> Fact:
+    """Return `fact` closed at `at`; one that is not believed any more stays as it is.
+
+    A version that had been closed keeps its end, and how it was closed.
+    """
+    if not fact.is_believed:
+        return fact
+    update: dict[str, object] = {"state": state, "closed_at": at, "closed_because": because}
+    if fact.is_current:
+        ends_now = state in HELD and fact.valid_to is None
+        update |= {"superseded_by": by, "valid_to": at if ends_now else fact.valid_to}
+    else:
+        update |= {"superseded_by": by or fact.superseded_by, "closed_before": fact.closed_before or _closing(fact)}
+    return fact.model_copy(update=update)
+
+
+def reopen(fact: Fact, /) -> Fact:
+    """Return a forgotten fact as it was before."""
+    before = fact.closed_before
+    if before is None:
+        return fact.model_copy(update={"state": State.ACTIVE, "closed_at": None, "closed_because": None})
+    return fact.model_copy(
+        update={"state": before.state, "closed_at": before.at, "closed_because": before.because, "closed_before": None}
+    )
+
+
+def _closing(fact: Fact) -> FactClosing:
+    closed_at = fact.closed_at if fact.closed_at is not None else fact.recorded_at
+    return FactClosing(state=fact.state, at=closed_at, because=fact.closed_because)
+
+
+class FreshnessState(StrEnum):
+    """Freshness of a memory."""
+
+    FRESH = "fresh"
+    AGING = "aging"
+    STALE = "stale"
+
+
+class FreshnessHint(StrEnum):
+    """Hint on what a reader of the memory should do first."""
+
+    NONE = "none"
+    REVIEW = "review"
+    VERIFY = "verify"
+
+
+TOMBSTONES = "tombstones"
+LEARNING = "learning"
+KEY = "0"
+"""A space has one document of learning rules."""
+
+
+class Tombstone(Value):
+    """A mark that a fact was forgotten or deleted. Its key is a keyed tag of what is not to be learned again."""
+
+    fact: FactId
+    topic: str
+    """The keyed tag of the fact's topic."""
+    at: Instant
+
+
+class LearningAction(StrEnum):
+    """Effect of a rule on learning."""
+
+    PAUSE = "pause"
+    """Nothing is learned until it is resumed; what is said meanwhile stays evidence, and is not learned later."""
+    RESUME = "resume"
+    SUPPRESS = "suppress"
+    """The topic is not learned until it is allowed."""
+    ALLOW = "allow"
+    """Ends the suppression of the topic, and removes the tombstones of its facts."""
+
+
+class LearningState(StrEnum):
+    """Why a topic is not learned."""
+
+    PAUSED = "paused"
+    SUPPRESSED = "suppressed"
+
+
+class LearningRule(Value):
+    """A topic that is not learned. Without a topic, nothing is."""
+
+    state: LearningState
+    topic: Topic | None = None
+    since: Instant
+    by: str
+    reason: str = ""
+
+
+class LearningEvent(Value):
+    """One call that changed what is learned."""
+
+    action: LearningAction
+    topic: Topic | None = None
+    at: Instant
+    by: str
+    reason: str = ""
+
+
+class Learning(Value):
+    """The rules that stand, and the newest calls that made or ended such rules, oldest first."""
+
+    rules: Annotated[tuple[LearningRule, ...], Field(max_length=limits.LEARNING_RULES)] = ()
+    log: Annotated[tuple[LearningEvent, ...], Field(max_length=limits.AUDIT_EVENTS)] = ()

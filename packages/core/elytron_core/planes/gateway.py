@@ -1,0 +1,210 @@
+"""Documents of a Memory Gateway beside the memories: users, sessions, edits, resources and attachments."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.model import Value
+from elytron_core.planes import transcript
+from elytron_core.scope import Name, Opaque
+
+USERS = "gateway_users"
+KEYS = "gateway_keys"
+SESSIONS = "gateway_sessions"
+EDITS = "gateway_edits"
+RESOURCES = "gateway_resources"
+TWINS = "gateway_twins"
+ATTACHMENTS = "gateway_attachments"
+BACKLOG = "gateway_backlog"
+COUNTS = "gateway_counts"
+BEHIND = "gateway_behind"
+
+OF_A_SPACE = (SESSIONS, EDITS, RESOURCES, TWINS, ATTACHMENTS, BACKLOG, COUNTS)
+"""The collections in a user's own spaces; users and marks of backlogs are in the gateway's space."""
+WITH_BLOBS = frozenset({RESOURCES, ATTACHMENTS})
+"""The collections whose documents may have bytes beside them, in the blob of their key."""
+
+
+class Quantity(StrEnum):
+    """A quantity that a user's quota bounds."""
+
+    MESSAGES = "messages"
+    RESOURCE_BYTES = "resource_bytes"
+
+
+class Allotment(Value):
+    """The share of a quota that one of a user's spaces may hold.
+
+    More is set aside while a call that has not read the lower limit may still add.
+    """
+
+    space: Annotated[str, Opaque()]
+    of: Quantity
+    may_hold: int
+    set_aside: int
+
+
+class User(Value):
+    """A user of the gateway. The key is derived from `salt` and a secret, and is stored nowhere."""
+
+    user_id: Annotated[Name, Opaque()]
+    created_at: Instant
+    salt: Annotated[str, Opaque()]
+    """Random, and new with each key: a key that ended is never derived again, also for the same user's name."""
+    revoked_at: Instant | None = None
+    spaces: Annotated[tuple[str, ...], Opaque()] = ()
+    """Every memory space that the user has written to."""
+    allotted: tuple[Allotment, ...] = ()
+    """The parts of the user's quota; together at most the quota."""
+
+
+class KeyName(Value):
+    """The user of a key's tag, so that a key alone identifies its user."""
+
+    user_id: Annotated[Name, Opaque()]
+
+
+class Counts(Value):
+    """Size of a space, changed in one batch with what is counted, so that no scan is needed."""
+
+    messages: int = 0
+    resources: int = 0
+    resource_bytes: int = 0
+    edits: int = 0
+    waiting: int = 0
+    """Additions that were not sent upstream yet."""
+    refused: int = 0
+    """Those that it would not take."""
+
+
+class Session(Value):
+    """A session that its user writes to. `flushed` of its `messages` were handed to extraction."""
+
+    session_id: Annotated[Name, Opaque()]
+    messages: int = 0
+    flushed: int = 0
+    created_at: Instant
+    updated_at: Instant
+
+
+class EditKind(StrEnum):
+    """Kind of a memory's edit."""
+
+    OVERRIDE = "override"
+    TOMBSTONE = "tombstone"
+
+
+class Edit(Value):
+    """An override of a memory: another text, or that it is hidden. The memory itself is unchanged."""
+
+    kind: EditKind
+    memory_id: Annotated[Name, Opaque()]
+    session_id: Annotated[Name, Opaque()]
+    text: Annotated[str, Field(max_length=limits.MESSAGE_CHARS)] = ""
+    told_by: Annotated[str | None, Opaque()] = None
+    """The memory that holds an override's text, so that search finds it by its own words."""
+    reason: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
+    at: Instant
+
+
+class ResourceStatus(StrEnum):
+    """Progress of a resource."""
+
+    PENDING = "pending"
+    """Recorded; its bytes or its text are not in yet."""
+    EXTRACTED = "extracted"
+    FAILED = "failed"
+    """The record is stored, its text could not be read; sending it again tries once more."""
+
+
+class Resource(Value):
+    """A file or document of a user. Its text is in its session, its bytes in the blob of its key."""
+
+    resource_id: Annotated[Name, Opaque()]
+    title: Annotated[str, Field(max_length=limits.TOPIC_CHARS)] = ""
+    description: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
+    file_name: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
+    mime: Annotated[str, Field(max_length=limits.NAME_CHARS)]
+    size: int = 0
+    source: Annotated[str, Field(max_length=limits.URI_CHARS)] = ""
+    """Source of an external resource."""
+    status: ResourceStatus = ResourceStatus.PENDING
+    problem: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
+    chunks: int = 0
+    twin: Annotated[str, Opaque()] = ""
+    """The key of the look-up that finds equal content."""
+    created_at: Instant
+    updated_at: Instant
+
+    @property
+    def is_extracted(self) -> bool:
+        """Return whether its text can be found."""
+        return self.status is ResourceStatus.EXTRACTED
+
+
+class Twin(Value):
+    """The resource with a content, so that equal content is stored once."""
+
+    resource_id: Annotated[Name, Opaque()]
+
+
+class MessageItem(Value):
+    """A part of a message as its host sent it: words, or a file, whose bytes lie with the attachment of that key."""
+
+    type: Name
+    text: Annotated[str, Field(max_length=limits.MESSAGE_CHARS)] = ""
+    attachment: Annotated[str, Opaque()] = ""
+    name: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
+    ext: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
+
+
+class WaitingMessage(Value):
+    """A message that was not sent upstream yet."""
+
+    message: transcript.Message
+    items: tuple[MessageItem, ...] = ()
+    """Its items, if there are files among them."""
+    key: Annotated[Name | None, Opaque()] = None
+    tags: Annotated[tuple[Name, ...], Opaque()] = ()
+    metadata: transcript.Metadata = {}
+
+
+class Waiting(Value):
+    """An addition that was not sent upstream yet."""
+
+    user: Annotated[Name, Opaque()]
+    app: Annotated[Name, Opaque()]
+    project: Annotated[Name, Opaque()]
+    session_id: Annotated[Name, Opaque()]
+    messages: tuple[WaitingMessage, ...]
+    at: Instant
+    problem: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
+    """Why the upstream refused it; it is sent again on request."""
+
+
+class Behind(Value):
+    """Mark that an upstream misses additions of a space, with the server that sends them now."""
+
+    user: Annotated[Name, Opaque()]
+    app: Annotated[Name, Opaque()]
+    project: Annotated[Name, Opaque()]
+    holder: Annotated[str, Opaque()] = ""
+    held_until: Instant = Instant(0)
+
+
+class Attachment(Value):
+    """A file that came with a message. `memory_id` is the message; the bytes lie in the blob of its key."""
+
+    memory_id: Annotated[Name, Opaque()]
+    session_id: Annotated[Name, Opaque()]
+    upload_id: Annotated[Name | None, Opaque()] = None
+    kind: Name
+    name: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
+    ext: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
+    mime: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
+    size: int = 0
+    uri: Annotated[str, Field(max_length=limits.URI_CHARS)] = ""
+    at: Instant

@@ -1,1 +1,0 @@
-"""Planes of what is known: facts, skills, records, subjects, the garden."""

@@ -1,0 +1,587 @@
+"""The transcript plane: what was said, by whom and when. Evidence, never silently a belief."""
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Any, assert_never
+
+from pydantic import AfterValidator, Field, FiniteFloat
+
+from elytron_core import limits, strict_json
+from elytron_core.clock import Instant
+from elytron_core.errors import InvalidJson, PayloadTooLarge
+from elytron_core.evidence import RESTRICTED, EvidenceAuthority, Role, Trust, authority_of_role, trust_of_authority
+from elytron_core.ids import ConversationTag, TurnId
+from elytron_core.model import Value
+from elytron_core.scope import ConversationKey, Name, Space
+
+
+class ActorAttribution(Value):
+    """Actors of a turn: speaker, subject, actor, mounted owner, agent, and the reason.
+
+    Each is the host's own id; a part that is not known stays empty.
+    """
+
+    speaker_id: Name | None = None
+    speaker_kind: Name | None = None
+    """Kind of the speaker, in the host's words: subject, human, assistant, tool."""
+    subject_id: Name | None = None
+    actor_subject_id: Name | None = None
+    mounted_subject_id: Name | None = None
+    agent_id: Name | None = None
+    triggered_by: Name | None = None
+
+    def speaking(self, speaker: str | None, /) -> "ActorAttribution":
+        """Return the attribution of a message of this turn that `speaker` said; the other parts are the turn's."""
+        return self if speaker is None else self.model_copy(update={"speaker_id": speaker})
+
+    @property
+    def outward(self) -> "ActorAttribution":
+        """The part that a conversation's participants may know: the speaker."""
+        return ActorAttribution(speaker_id=self.speaker_id, speaker_kind=self.speaker_kind)
+
+
+class HostRefRelation(StrEnum):
+    """Relation of the host's object to the turn."""
+
+    ORIGIN = "origin"
+    EVIDENCE_FOR = "evidence_for"
+    TRIGGER = "trigger"
+    RELATED = "related"
+
+
+class HostRefVisibility(StrEnum):
+    """In which view it may appear."""
+
+    INTERNAL = "internal"
+    HOST_UI = "host_ui"
+    MODEL_CONTEXT = "model_context"
+    OPERATOR_AUDIT = "operator_audit"
+    EXPORT = "export"
+
+
+class HostOpaqueRef(Value):
+    """A host's thing by its kind and id. Nothing in Elytron reads more into these texts than that they are equal."""
+
+    host_kind: Name
+    business_ref_type: Name
+    business_ref_id: Name
+    relation: HostRefRelation = HostRefRelation.RELATED
+    visibility: HostRefVisibility = HostRefVisibility.INTERNAL
+    label: Annotated[str, Field(max_length=limits.LABEL_CHARS)] | None = None
+
+
+def _json(body: str) -> str:
+    try:
+        strict_json.parse(body.encode(), limit=limits.OPAQUE_ITEM_BYTES)
+    except (InvalidJson, PayloadTooLarge) as error:
+        raise ValueError(f"is not the text of one JSON value of at most {limits.OPAQUE_ITEM_BYTES} bytes") from error
+    return body
+
+
+class OpaqueItem(Value):
+    """One item of a host, as JSON text: an output item of a model API, a framework's message, a tool call.
+
+    `kind` and `issuer` are names that the host gives. The text of `body` comes back byte for byte, except that
+    credentials in it are blacked out. It is neither indexed nor shown to a model, and is erased with its turn.
+    """
+
+    kind: Name
+    issuer: Name
+    body: Annotated[str, AfterValidator(_json)]
+
+
+def _bounded(items: tuple[OpaqueItem, ...]) -> tuple[OpaqueItem, ...]:
+    if sum(len(item.body.encode()) for item in items) > limits.OPAQUE_ITEMS_BYTES:
+        raise ValueError(f"hold more than {limits.OPAQUE_ITEMS_BYTES} bytes together")
+    return items
+
+
+OpaqueItems = Annotated[tuple[OpaqueItem, ...], Field(max_length=limits.OPAQUE_ITEMS), AfterValidator(_bounded)]
+"""The items of one turn, in the order of the host."""
+
+
+TURNS = "turns"
+CONVERSATIONS = "conversations"
+TURN_NAMES = "turn_names"
+CHAT_ALIASES = "chat_aliases"
+SEQUENCE_DIGITS = 12
+SPEAKERS_KEPT = 32
+PRIVATE = "private"
+"""Metadata of a turn: true in a private conversation."""
+STORE = "store"
+"""Metadata of a turn: false if its request asked that it is not stored for memory."""
+
+MessageText = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
+At = Annotated[Instant, Field(ge=limits.EARLIEST_MS, le=limits.LATEST_MS)]
+Metadata = dict[Name, str | int | float | bool | None]
+"""A host's verbatim items of a turn, as stored."""
+
+_INTEGER_MAX = 10**300
+GivenMetadata = Annotated[
+    dict[
+        Name,
+        Annotated[str, Field(max_length=limits.METADATA_CHARS)]
+        | Annotated[int, Field(ge=-_INTEGER_MAX, le=_INTEGER_MAX)]
+        | FiniteFloat
+        | bool
+        | None,
+    ],
+    Field(max_length=limits.METADATA_KEYS),
+]
+"""The same as it may be given: bounded, and with nothing that JSON has no word for."""
+
+
+class Delivery(StrEnum):
+    """End of a turn; assistant text is evidence only if it was delivered."""
+
+    DELIVERED = "delivered"
+    USER_ONLY = "user_only"
+    UPSTREAM_FAILED = "upstream_failed"
+    CANCELLED = "cancelled"
+    INCOMPLETE_STREAM = "incomplete_stream"
+    REJECTED_BY_POLICY = "rejected_by_policy"
+
+
+class Lifecycle(StrEnum):
+    """State of a turn's raw text."""
+
+    ACTIVE = "active"
+    ARCHIVED = "archived"
+    MASKED = "masked"
+    RAW_DELETED = "raw_deleted"
+
+
+class Redaction(StrEnum):
+    """Part of a turn's raw text that is left, shown or not."""
+
+    RAW_AVAILABLE = "raw_available"
+    MASKED = "masked"
+    RAW_DELETED = "raw_deleted"
+
+
+class Origin(StrEnum):
+    """Source of a turn."""
+
+    HOST = "host"
+    IMPORTED = "imported"
+
+
+class Message(Value):
+    """One utterance. `at` is the time its host says, which orders nothing."""
+
+    role: Role = Role.USER
+    text: MessageText
+    speaker: Name | None = None
+    at: At | None = None
+    authority: EvidenceAuthority | None = None
+    """Its authority; without one, its role decides."""
+
+    @property
+    def stands_on(self) -> EvidenceAuthority:
+        return self.authority if self.authority is not None else authority_of_role(self.role)
+
+
+class TurnSource(Value):
+    """Origin of a turn, in the host's words."""
+
+    ingress: Name | None = None
+    provider: Name | None = None
+    protocol: Name | None = None
+    endpoint: Annotated[str, Field(max_length=limits.URI_CHARS)] | None = None
+    model_alias: Name | None = None
+    model_resolved: Name | None = None
+    request_id: Name | None = None
+
+
+class ToolObservation(Value):
+    """That a tool was used and what came of it, in short; never its raw result."""
+
+    observation_id: Name
+    tool_name: Name
+    summary: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
+    external_content: bool = False
+
+
+def _nothing_hidden() -> dict[int, Instant]:
+    # A plain function: each turn that is read or stored asks for it, and a generic alias takes longer to call.
+    return {}
+
+
+class Turn(Value):
+    """Messages committed together under a conversation's sequence."""
+
+    sequence: int
+    channel: Name
+    conversation: Name
+    messages: tuple[Message, ...]
+    recorded_at: Instant
+    host_id: Name | None = None
+    delivery: Delivery = Delivery.DELIVERED
+    origin: Origin = Origin.HOST
+    lifecycle: Lifecycle = Lifecycle.ACTIVE
+    agent: Name | None = None
+    app: Name | None = None
+    project: Name | None = None
+    tags: tuple[Name, ...] = ()
+    metadata: Metadata = Field(default_factory=dict)
+    forgotten: dict[int, Instant] = Field(default_factory=_nothing_hidden)
+    """Messages that are hidden from recall, and since when."""
+    erased: tuple[int, ...] = ()
+    """Messages that are gone; their places stay, so that later ones keep their ids."""
+    source: TurnSource | None = None
+    actor: ActorAttribution | None = None
+    tool_observations: tuple[ToolObservation, ...] = ()
+    host_refs: tuple[HostOpaqueRef, ...] = ()
+    items: tuple[OpaqueItem, ...] = ()
+    """The host's verbatim items, unchanged."""
+    external_content_used: bool = False
+    candidate_ids: tuple[Name, ...] = ()
+    redaction: Redaction = Redaction.RAW_AVAILABLE
+    chat: Name | None = None
+    title: str | None = None
+    """Chat name in the write of the turn, if the head did not have it yet."""
+
+    @property
+    def is_private(self) -> bool:
+        """True if the host's metadata say so: of a private conversation, or that it is not to be stored for memory."""
+        return self.metadata.get(PRIVATE) is True or self.metadata.get(STORE) is False
+
+    def is_recallable(self, part: int, /, *, include_private: bool = False) -> bool:
+        """Return whether a message may be recalled and learned from.
+
+        It is stored, not an instruction of the system, and private only for a caller that asks for that.
+        """
+        is_open = include_private or not self.is_private
+        return is_open and self.messages[part].role is not Role.SYSTEM and self.is_kept(part)
+
+    def is_kept(self, part: int, /) -> bool:
+        """Return whether a message is in use: neither hidden, nor gone, nor restricted, nor in an archived turn."""
+        return (
+            self.lifecycle is Lifecycle.ACTIVE
+            and part not in self.forgotten
+            and part not in self.erased
+            and self.messages[part].authority not in RESTRICTED
+        )
+
+    def without(self, part: int, /) -> "Turn":
+        """Return the turn with a message erased; what the host keeps beside the words may repeat it, and goes too."""
+        messages = list(self.messages)
+        messages[part] = Message(role=messages[part].role, text="")
+        erased = tuple(sorted((*self.erased, part)))
+        return self.model_copy(update={"messages": tuple(messages), "items": (), "erased": erased})
+
+    def is_readable(self, part: int, /) -> bool:
+        """Return whether a message may be read by its id: its text is there, not masked, and not restricted."""
+        return (
+            self.redaction is Redaction.RAW_AVAILABLE
+            and part not in self.erased
+            and self.messages[part].authority not in RESTRICTED
+        )
+
+    def trust_of(self, part: int, /) -> Trust:
+        """Return the trust of a message.
+
+        What a tool said came from outside, unless the host vouches for it by name. Beside a page or a document that
+        went into the turn, only the user's words are vouched for. If all of it is the user's, it rests on the
+        page itself.
+        """
+        message = self.messages[part]
+        if message.authority is None and message.role is Role.TOOL:
+            return Trust.OUTSIDE
+        if self.uses_external_content and (message.role is not Role.USER or self._is_told_by_users):
+            return Trust.OUTSIDE
+        return trust_of_authority(message.stands_on)
+
+    @property
+    def _is_told_by_users(self) -> bool:
+        """True if users wrote all of a turn that was delivered; one that was not may lack an answer."""
+        return self.delivery is Delivery.DELIVERED and all(message.role is Role.USER for message in self.messages)
+
+    @property
+    def uses_external_content(self) -> bool:
+        """True if third parties' words went into the turn: a page, a document, a tool that reads these."""
+        return self.external_content_used or any(seen.external_content for seen in self.tool_observations)
+
+    @property
+    def is_emptied(self) -> bool:
+        """True if every message is gone; such a turn is being removed."""
+        return len(self.erased) == len(self.messages)
+
+
+class TurnName(Value):
+    """A host's own turn id, kept so that the same turn is committed once. `digest` is keyed."""
+
+    turn: TurnId
+    digest: str
+
+
+class Conversation(Value):
+    """The head of a conversation: what comes next and what has been seen."""
+
+    channel: Name
+    conversation: Name
+    turns: int = 0
+    next_sequence: int = 1
+    first_at: Instant | None = None
+    last_at: Instant | None = None
+    speakers: tuple[str, ...] = ()
+    chat: Name | None = None
+    title: str | None = None
+
+    @property
+    def key(self) -> ConversationKey:
+        return ConversationKey(self.channel, self.conversation)
+
+
+class AliasTrust(StrEnum):
+    """State of a chat's name."""
+
+    TRUSTED = "trusted"
+    UNKNOWN_SUBJECT = "unknown_subject"
+    """The chat is another subject's."""
+    CONVERSATION_GONE = "conversation_gone"
+    """Its conversation was erased."""
+    MISMATCHED = "mismatched"
+    """The document of the alias is of another chat."""
+
+
+class ChatAlias(Value):
+    """Conversation of a chat for each subject: the one committed last under that chat."""
+
+    channel: Name
+    chat: Name
+    conversations: dict[Name, Name] = {}
+
+
+def turn_id(tag: ConversationTag, sequence: int, /) -> TurnId:
+    """Return the id, and document key, of a conversation's turn; ids sort in the order of the conversation."""
+    return TurnId(f"{tag}.{sequence:0{SEQUENCE_DIGITS}x}")
+
+
+def tag_of(turn: TurnId, /) -> ConversationTag:
+    """Return the conversation part of a turn's id."""
+    return ConversationTag(turn.partition(".")[0])
+
+
+def is_turn_of(text: str, tag: ConversationTag, /) -> bool:
+    """Return whether `text` is the id of a turn that the conversation could have."""
+    start, _, sequence = text.partition(".")
+    return start == tag and len(sequence) == SEQUENCE_DIGITS and set(sequence) <= set("0123456789abcdef")
+
+
+def sequence_of(turn: TurnId, /) -> int:
+    """Return a turn's place in its conversation, as its id says it."""
+    return int(turn.partition(".")[2], 16)
+
+
+def said_at(turn: Turn, message: Message, /) -> Instant:
+    """Return when a message was said: its host's word, else when the turn was recorded."""
+    return message.at if message.at is not None else turn.recorded_at
+
+
+def met(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
+    """Return `head` with the times, speakers and names of `turns` taken in; their number is another matter."""
+    return head.model_copy(update=_met(head, turns))
+
+
+def grown(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
+    """Return `head` with `turns`, which come next, met and counted in."""
+    counts = {"turns": head.turns + len(turns), "next_sequence": head.next_sequence + len(turns)}
+    return head.model_copy(update=_met(head, turns) | counts)
+
+
+def _met(head: Conversation, turns: Sequence[Turn]) -> dict[str, Any]:
+    times = [said_at(turn, message) for turn in turns for message in turn.messages]
+    speakers = dict.fromkeys(head.speakers)
+    speakers |= dict.fromkeys(m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
+    return {
+        "first_at": min(times if head.first_at is None else [head.first_at, *times], default=None),
+        "last_at": max(times if head.last_at is None else [head.last_at, *times], default=None),
+        "speakers": tuple(speakers)[:SPEAKERS_KEPT],
+        "chat": next((turn.chat for turn in reversed(turns) if turn.chat), head.chat),
+        "title": next((turn.title for turn in reversed(turns) if turn.title), head.title),
+    }
+
+
+def evidence_of(messages: tuple[Message, ...], delivery: Delivery, /) -> tuple[Message, ...]:
+    """Return the messages that a turn with this delivery leaves as evidence.
+
+    A rejected or incomplete turn leaves none; an assistant's text counts only if it was delivered.
+    """
+    match delivery:
+        case Delivery.DELIVERED:
+            return messages
+        case Delivery.INCOMPLETE_STREAM | Delivery.REJECTED_BY_POLICY:
+            return ()
+        case Delivery.USER_ONLY | Delivery.UPSTREAM_FAILED | Delivery.CANCELLED:
+            return tuple(message for message in messages if message.role is not Role.ASSISTANT)
+        case _:
+            assert_never(delivery)
+
+
+def delivered_after(turn: Turn, messages: tuple[Message, ...], /) -> Turn | None:
+    """Return a turn that was not delivered at first with the messages that it has as a delivered one.
+
+    None if it was delivered, does not begin like that, or anything was taken out of it since.
+    """
+    is_whole = not turn.erased and not turn.forgotten and turn.redaction is Redaction.RAW_AVAILABLE
+    if turn.delivery is Delivery.DELIVERED or not is_whole or messages[: len(turn.messages)] != turn.messages:
+        return None
+    return turn.model_copy(update={"messages": messages, "delivery": Delivery.DELIVERED})
+
+
+def message_id(turn: TurnId, part: int, /) -> str:
+    """Return the memory id of a turn's message: the turn's own for the first, `turn#part` for later ones."""
+    return turn if part == 0 else f"{turn}#{part}"
+
+
+TURN_ATTRIBUTES = "turn_attributes"
+
+KEY_PATTERN = r"^(host|memory)\.[a-z0-9_]+(\.[a-z0-9_]+)*$"
+AttributeKey = Annotated[str, Field(max_length=limits.KEY_CHARS, pattern=KEY_PATTERN)]
+AttributeText = Annotated[str, Field(max_length=limits.ATTRIBUTE_CHARS)]
+AttributeValue = bool | int | float | AttributeText
+
+
+class AttributePolicy(StrEnum):
+    """Effect on an attribute when its turn's text is masked or deleted."""
+
+    FOLLOW_TRANSCRIPT = "follow_transcript"
+    METADATA_SURVIVES_MASK = "metadata_survives_mask"
+    OPERATOR_AUDIT_ONLY_AFTER_MASK = "operator_audit_only_after_mask"
+
+
+class AttributeSource(StrEnum):
+    """Source of a measurement."""
+
+    HOST_REPORTED = "host_reported"
+    PROVIDER_REPORTED = "provider_reported"
+    GATEWAY_COUNTED = "gateway_counted"
+    HOST_ESTIMATED = "host_estimated"
+    MEMORY_COMPUTED = "memory_computed"
+    UNAVAILABLE = "unavailable"
+
+
+class Attribute(Value):
+    """One value under a key that begins with `host.` or `memory.`. With `part`, it is that message's."""
+
+    key: AttributeKey
+    value: AttributeValue
+    part: Annotated[int, Field(ge=0, lt=limits.MESSAGES_PER_TURN)] | None = None
+    visibility: HostRefVisibility = HostRefVisibility.INTERNAL
+    source: AttributeSource = AttributeSource.HOST_REPORTED
+    policy: AttributePolicy = AttributePolicy.FOLLOW_TRANSCRIPT
+    export_allowed: bool = False
+    max_value_bytes: Annotated[int, Field(ge=1, le=limits.ATTRIBUTE_CHARS * 4)] = limits.ATTRIBUTE_CHARS * 4
+
+    @property
+    def value_bytes(self) -> int:
+        """Length of the value as UTF-8 text."""
+        return len(str(self.value).encode())
+
+
+class TurnAttribute(Attribute):
+    """An attribute as stored: with the turn that it belongs to."""
+
+    turn: TurnId
+    channel: Name
+    conversation: Name
+    written_at: Instant
+
+
+def attribute_key(turn: TurnId, tag: str, /) -> str:
+    """Return the document key of an attribute; a turn's attributes stand together."""
+    return f"{turn}.{tag}"
+
+
+DERIVED_REFS = "derived_refs"
+
+_TURN = re.compile(r"[0-9a-f]{24}\.[0-9a-f]{12}")
+_PART = re.compile(r"[0-9]{1,3}")
+_SCHEME = "transcript:"
+_MESSAGE = re.compile(r"[\w.-]+#[0-9]+", re.ASCII)
+"""The form of a message's id: no host's own source may look like one, or a slip of the pen would count as evidence."""
+
+
+class TranscriptEvidenceRef(Value):
+    """A turn, or one message of it, as evidence. `turn_id` and `message_id` are the memory's own ids."""
+
+    memory_space_id: Space
+    channel_id: Name
+    conversation_id: Name
+    turn_id: TurnId
+    message_id: str | None = None
+    subject_id: Name | None = None
+    authority: EvidenceAuthority | None = None
+
+    @property
+    def conversation(self) -> ConversationKey:
+        return ConversationKey(self.channel_id, self.conversation_id)
+
+    @property
+    def citation(self) -> str:
+        """The text that people are shown; nothing is decided by reading it."""
+        place = f"{_SCHEME}{self.memory_space_id}/{self.channel_id}/{self.conversation_id}#turn={self.turn_id}"
+        return place if self.message_id is None else f"{place}#message={self.message_id}"
+
+
+class DerivedMemoryPlane(StrEnum):
+    """Reference of a memory that rests on a transcript."""
+
+    LONG_TERM = "long_term"
+    SHARED_FACT = "shared_fact"
+    PROCEDURAL_SKILL = "procedural_skill"
+    TASK_LEARNING = "task_learning"
+    ARCHIVE_EVIDENCE = "archive_evidence"
+    CONTINUITY = "continuity"
+    PRIVATE_GARDEN = "private_garden"
+    SOUL_CANDIDATE_HANDOFF = "soul_candidate_handoff"
+
+
+class DerivedMemoryRef(Value):
+    """A memory and the evidence it rests on. `store_key` is the memory's id in its plane."""
+
+    plane: DerivedMemoryPlane
+    store_key: str
+    source: TranscriptEvidenceRef
+    created_at: Instant
+    subject_id: Name | None = None
+
+    @classmethod
+    def read(cls, body: bytes, /, *, space: str) -> "DerivedMemoryRef":
+        """Return the link that a document of `space` holds.
+
+        The name in the document is that of the space in which it was made, and a restore may give it another.
+        """
+        found = cls.from_bytes(body)
+        return found.model_copy(update={"source": found.source.model_copy(update={"memory_space_id": space})})
+
+
+def derived_key(turn: TurnId, tag: str, /) -> str:
+    """Return the document key of a link; links of one turn are adjacent."""
+    return f"{turn}.{tag}"
+
+
+def cited_turn(citation: str, /) -> tuple[TurnId, int | None] | None:
+    """Return the turn that `citation` names, and which message of it; None where it names no turn of ours.
+
+    A turn's id, a message's id (`turn#part`) and a display citation are understood.
+    """
+    rest = citation
+    if citation.startswith(_SCHEME):
+        _, found, rest = citation.rpartition("#turn=")
+        if not found:
+            return None
+        turn, _, message = rest.partition("#message=")
+        rest = message or turn
+    turn, _, part = rest.partition("#")
+    if not _TURN.fullmatch(turn) or (part and not _PART.fullmatch(part)):
+        return None
+    return TurnId(turn), int(part) if part else None
+
+
+def cites_transcript(citation: str, /) -> bool:
+    """Return whether `citation` has the form of one of our turns or messages, existing or not."""
+    is_turn = _TURN.match(citation) is not None
+    return is_turn or citation.startswith(_SCHEME) or _MESSAGE.fullmatch(citation) is not None

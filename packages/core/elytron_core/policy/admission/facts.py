@@ -1,0 +1,435 @@
+"""Control of facts: what a call makes of a fact, which may be learned, and which say nearly the same."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, assert_never
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.facts import FactAction, FactChangeRequest, FactDraft
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import FactId
+from elytron_core.planes import facts
+from elytron_core.planes.facts import (
+    Confidence,
+    Fact,
+    Learning,
+    LearningAction,
+    LearningEvent,
+    LearningRule,
+    LearningState,
+    Privacy,
+    Reach,
+    State,
+)
+from elytron_core.planes.space import AuditAction
+from elytron_core.policy.temporal import validity
+from elytron_core.scope import ConversationKey
+from elytron_core.text import similarity
+
+AUDITED: Final = {
+    FactAction.CORRECT: AuditAction.CORRECTED,
+    FactAction.SUPERSEDE: AuditAction.SUPERSEDED,
+    FactAction.DELETE: AuditAction.DELETED,
+    FactAction.MARK_STALE: AuditAction.MARKED_STALE,
+    FactAction.INVALIDATE: AuditAction.INVALIDATED,
+    FactAction.CHANGE_PRIVACY: AuditAction.PRIVACY_CHANGED,
+    FactAction.CHANGE_SCOPE: AuditAction.SCOPE_CHANGED,
+}
+SLOT_TAKEN: Final = "its slot has another value by now"
+CANNOT_BE_HIDDEN: Final = "a memory of its plane is never hidden: erase it"
+NOT_FORGOTTEN: Final = "it is not forgotten"
+STAYS: Final = {
+    FactAction.CORRECT: "it says that already",
+    FactAction.SUPERSEDE: "it says that already",
+    FactAction.INVALIDATE: "it ends then already",
+    FactAction.MARK_STALE: "it is marked stale already",
+    FactAction.CHANGE_PRIVACY: "it has that privacy already",
+    FactAction.CHANGE_SCOPE: "it counts there already",
+}
+"""Why an action leaves a fact as it is."""
+GONE: Final = {
+    State.CORRECTED: "it was corrected: another version took its place",
+    State.FORGOTTEN: "it is forgotten already",
+    State.DELETED: "it was deleted",
+    State.MERGED: "it was merged into another fact: merge_facts takes that back",
+}
+"""Why a fact that is not believed any more is not changed."""
+STRICTNESS: Final = {Privacy.PUBLIC: 0, Privacy.SHARED: 1, Privacy.PRIVATE: 2}
+
+_FIELDS: Final[dict[FactAction, frozenset[str]]] = {
+    FactAction.CORRECT: frozenset({"content"}),
+    FactAction.SUPERSEDE: frozenset({"content", "at"}),
+    FactAction.DELETE: frozenset(),
+    FactAction.MARK_STALE: frozenset(),
+    FactAction.INVALIDATE: frozenset({"at"}),
+    FactAction.CHANGE_PRIVACY: frozenset({"privacy"}),
+    FactAction.CHANGE_SCOPE: frozenset({"reach"}),
+}
+_OPTIONAL: Final = "at"
+
+
+class FactChange(NamedTuple):
+    """A fact as a call leaves it, and the version that takes its place."""
+
+    fact: Fact
+    successor: Fact | None = None
+
+
+def require_fields(request: FactChangeRequest, /) -> None:
+    """Raise InvalidInput if a field that the action needs is missing, or one is given that it does not take."""
+    for field in ("content", "privacy", "reach", "at"):
+        is_given = getattr(request, field) is not None
+        is_taken = field in _FIELDS[request.action]
+        if is_given and not is_taken:
+            raise InvalidInput(field=field, problem=f"is not for {request.action.value!r}: leave it out")
+        if is_taken and not is_given and field != _OPTIONAL:
+            raise InvalidInput(field=field, problem=f"is missing for {request.action.value!r}")
+    if request.content is not None and similarity.is_blank(request.content):
+        raise InvalidInput(field="content", problem="is blank: forget or delete the fact instead")
+
+
+def require_believed(fact: Fact, /) -> None:
+    """Raise InvalidInput unless `fact` is believed to hold at some time."""
+    if not fact.is_believed:
+        raise InvalidInput(field="id", problem=f"names a fact that no call changes: {GONE[fact.state]}")
+
+
+def change(
+    fact: Fact, request: FactChangeRequest, /, *, at: Instant, new_id: FactId, here: ConversationKey
+) -> FactChange | None:
+    """Return what `request` makes of a fact at `at`, in the conversation `here`; None if it is so already.
+
+    Any version that is believed can be changed: one that holds, has held, or has not begun. What takes the place of a
+    version that ends, ends when that did.
+    """
+    match request.action:
+        case FactAction.CORRECT | FactAction.SUPERSEDE:
+            return _replaced(fact, request, at=at, new_id=new_id)
+        case FactAction.DELETE:
+            return FactChange(facts.close(fact, at=at, because=request.reason or "deleted", state=State.DELETED))
+        case FactAction.INVALIDATE:
+            return _ended(fact, request, at=at)
+        case FactAction.MARK_STALE:
+            return FactChange(fact.model_copy(update={"stale_at": at})) if fact.stale_at is None else None
+        case FactAction.CHANGE_PRIVACY:
+            same = fact.privacy is request.privacy
+            return None if same else FactChange(fact.model_copy(update={"privacy": request.privacy}))
+        case FactAction.CHANGE_SCOPE:
+            return _moved(fact, request, here, at=at)
+        case _:
+            assert_never(request.action)
+
+
+def tightened(version: Fact, privacy: Privacy, /) -> Fact | None:
+    """Return an earlier version with a stricter privacy; None if its own is as strict."""
+    is_stricter = STRICTNESS[privacy] > STRICTNESS[version.privacy]
+    return version.model_copy(update={"privacy": privacy}) if is_stricter else None
+
+
+def holds(fact: Fact, query: str, /) -> bool:
+    """Return whether a fact has every word of `query` in its topic, content, keywords or entities."""
+    told = similarity.normalise(" ".join((fact.topic, fact.content, *fact.keywords, *fact.entities)))
+    return all(similarity.holds(told, word) for word in similarity.normalise(query).split())
+
+
+def _replaced(fact: Fact, request: FactChangeRequest, *, at: Instant, new_id: FactId) -> FactChange | None:
+    assert request.content is not None
+    content = request.content.strip()
+    if content == fact.content:
+        return None
+    is_wrong = request.action is FactAction.CORRECT
+    state = State.CORRECTED if is_wrong else State.SUPERSEDED
+    because = request.reason or state.value
+    moment = None if is_wrong else _moment(fact, request, at)
+    old = facts.close(fact, at=at, because=because, state=state, by=new_id)
+    if moment is not None:
+        old = old.model_copy(update={"valid_to": moment})
+    new = fact.model_copy(
+        update={
+            "id": new_id,
+            "content": content,
+            "authority": facts.Authority.USER_ASSERTED,
+            "confidence": facts.Confidence.HIGH,
+            "recorded_at": at,
+            "confirmed_at": at,
+            "evidence_count": 1,
+            "supersedes": fact.id,
+            "certainty": None,
+            "stale_at": None,
+            # The end of the version was known before this correction of it.
+            "closed_at": None if fact.is_current else at,
+            "closed_before": None,
+        }
+        | ({} if moment is None else _begun(fact, moment, at=at))
+    )
+    return FactChange(old, new)
+
+
+def _ended(fact: Fact, request: FactChangeRequest, *, at: Instant) -> FactChange | None:
+    moment = _moment(fact, request, at)
+    if not fact.is_current and fact.valid_to == moment:
+        return None
+    closed = facts.close(fact, at=at, because=request.reason or "invalidated", state=State.INVALIDATED)
+    return FactChange(closed.model_copy(update={"valid_to": moment}))
+
+
+def _begun(fact: Fact, moment: Instant, *, at: Instant) -> dict[str, Instant | None]:
+    """Return the times of a fact of the same tier that holds since `moment` and was observed at `at`."""
+    ends = facts.end_of(fact.tier, at)
+    if not fact.is_current and fact.valid_to is not None:
+        ends = fact.valid_to if ends is None else min(ends, fact.valid_to)
+    return {"observed_at": at, "valid_from": moment, "valid_to": ends}
+
+
+def _moment(fact: Fact, request: FactChangeRequest, at: Instant) -> Instant:
+    """Return when the fact ceased to hold. Raises InvalidInput before it began, and after it ended."""
+    moment = request.at if request.at is not None else at
+    if fact.valid_from is not None and moment < fact.valid_from:
+        problem = "is before the fact began to hold: name a later time, or correct or delete it"
+        raise InvalidInput(field="at", problem=problem)
+    ends = fact.valid_to if not fact.is_current else None
+    if ends is not None and (ends < moment or (ends == moment and request.content is not None)):
+        problem = "is after the fact ceased to hold: name an earlier time, or change the version that follows it"
+        raise InvalidInput(field="at", problem=problem)
+    return moment
+
+
+def _moved(fact: Fact, request: FactChangeRequest, here: ConversationKey, *, at: Instant) -> FactChange | None:
+    if validity.is_past(fact, at=at):
+        raise InvalidInput(field="id", problem="names a version that has ceased to hold: move the one that holds now")
+    is_chat = request.reach is Reach.CHAT
+    update = {
+        "reach": request.reach,
+        "channel": here.channel if is_chat else None,
+        "chat": here.conversation if is_chat else fact.chat,
+    }
+    moved = fact.model_copy(update=update)
+    return FactChange(moved) if (moved.reach, moved.home) != (fact.reach, fact.home) else None
+
+
+PAUSED: Final = "learning is paused: resume it with set_learning first"
+SUPPRESSED: Final = "its topic is suppressed: allow it with set_learning first"
+FORGOTTEN_BEFORE: Final = "it was forgotten: allow its topic with set_learning, or undo the forgetting"
+
+_REFUSALS: Final = {LearningState.PAUSED: PAUSED, LearningState.SUPPRESSED: SUPPRESSED}
+_BEGINNINGS: Final = {
+    LearningState.PAUSED: LearningAction.PAUSE,
+    LearningState.SUPPRESSED: LearningAction.SUPPRESS,
+}
+_ENDS_OF: Final = {LearningState.PAUSED: LearningAction.RESUME, LearningState.SUPPRESSED: LearningAction.ALLOW}
+_ENDING: Final = ".!。！ "
+_ENDS: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+
+
+def refusal(draft: FactDraft, learning: Learning, /) -> str:
+    """Return why the rules keep a proposed fact from being learned; an empty text if they do not."""
+    told = " ".join((draft.topic, *draft.keywords, *draft.entities, draft.content))
+    return next((_REFUSALS[rule.state] for rule in learning.rules if _is_about(told, rule.topic)), "")
+
+
+def is_paused(learning: Learning, /) -> bool:
+    """Return whether all learning is suppressed."""
+    return any(rule.topic is None for rule in learning.rules)
+
+
+def _is_about(told: str, topic: str | None) -> bool:
+    """Return whether a text has every word of `topic`, in one of the forms in which they are compared."""
+    return topic is None or any(
+        all(similarity.holds(text, word) for word in words.split())
+        for text, words in zip(_forms(told), _forms(topic), strict=True)
+    )
+
+
+def _forms(text: str) -> tuple[str, str]:
+    """Return a text in normal form, with what is not seen left out, and read as a break between words."""
+    return similarity.normalise(similarity.visible(text)), similarity.normalise(similarity.visible(text, instead=" "))
+
+
+def after(learning: Learning, event: LearningEvent, /) -> Learning:
+    """Return the rules after a call; the same value if it changes none."""
+    is_pause = event.action in {LearningAction.PAUSE, LearningAction.RESUME}
+    state = LearningState.PAUSED if is_pause else LearningState.SUPPRESSED
+    begins = event.action in {LearningAction.PAUSE, LearningAction.SUPPRESS}
+    same = [rule for rule in learning.rules if rule.state is state and _key(rule.topic) == _key(event.topic)]
+    if begins is bool(same):
+        return learning
+    rules = tuple(rule for rule in learning.rules if rule not in same)
+    if begins:
+        rule = LearningRule(state=state, topic=event.topic, since=event.at, by=event.by, reason=event.reason)
+        rules = (*rules, rule)
+    return with_event(learning.model_copy(update={"rules": rules}), event)
+
+
+def joined(learning: Learning, others: Iterable[LearningRule], /) -> Learning:
+    """Return the rules with `others` that it does not have and did not end since, as many as it has room for."""
+    known = {(rule.state, _key(rule.topic)) for rule in learning.rules}
+    new = [
+        rule
+        for rule in {(rule.state, _key(rule.topic)): rule for rule in others}.values()
+        if (rule.state, _key(rule.topic)) not in known and not _is_ended_since(learning, rule)
+    ][: limits.LEARNING_RULES - len(learning.rules)]
+    events = [
+        LearningEvent(action=_BEGINNINGS[rule.state], topic=rule.topic, at=rule.since, by=rule.by, reason=rule.reason)
+        for rule in new
+    ]
+    log = sorted((*learning.log, *events), key=lambda event: event.at)[-limits.AUDIT_EVENTS :]
+    return learning.model_copy(update={"rules": (*learning.rules, *new), "log": tuple(log)})
+
+
+def is_allowed_since(learning: Learning, topic: str, at: Instant, /) -> bool:
+    """Return whether the facts of a topic were allowed at `at` or later."""
+    return any(
+        event.action is LearningAction.ALLOW and event.at >= at and _key(event.topic) == _key(topic)
+        for event in learning.log
+    )
+
+
+def _is_ended_since(learning: Learning, rule: LearningRule) -> bool:
+    return any(
+        event.action is _ENDS_OF[rule.state] and event.at >= rule.since and _key(event.topic) == _key(rule.topic)
+        for event in learning.log
+    )
+
+
+def with_event(learning: Learning, event: LearningEvent, /) -> Learning:
+    """Return the rules with a call written down; the oldest goes beyond the bound."""
+    return learning.model_copy(update={"log": (*learning.log, event)[-limits.AUDIT_EVENTS :]})
+
+
+def _key(topic: str | None) -> str | None:
+    return facts.topic_key(topic) if topic is not None else None
+
+
+def plain_content(content: str, /) -> str:
+    """Return the form under which a forgotten content is recognised."""
+    return similarity.plain(content).rstrip(_ENDING)
+
+
+def content_forms(content: str, /) -> tuple[str, ...]:
+    """Return the forms under which a forgotten content is tagged, the one of earlier builds last."""
+    earlier = " ".join(unicodedata.normalize("NFKC", content).casefold().split()).rstrip(_ENDING)
+    return tuple(dict.fromkeys((plain_content(content), earlier)))
+
+
+def sentences(text: str, /) -> tuple[str, ...]:
+    """Return the normalised sentences of a message, each form once, up to the bound."""
+    found = (form for part in _ENDS.split(text) for form in _forms(part))
+    return tuple(dict.fromkeys(part for part in found if part))[: limits.TOMBSTONE_SENTENCES]
+
+
+def telling(texts: Iterable[str], content: str, /) -> tuple[str, ...]:
+    """Return those sentences of cited messages that share most words with a fact's content, and at least one."""
+    words = similarity.normalise(content).split()
+    shared = {
+        sentence: sum(similarity.holds(sentence, word) for word in words)
+        for text in texts
+        for sentence in sentences(text)
+    }
+    most = max(shared.values(), default=0)
+    return tuple(sentence for sentence, count in shared.items() if most and count == most)
+
+
+ALIKE: Final = 0.9
+"""Contents at least so like each other say the same; a changed number or name makes short facts less alike."""
+BECAUSE: Final = "folded into a fact that says nearly the same"
+_SURENESS: Final = {Confidence.LOW: 0, Confidence.MEDIUM: 1, Confidence.HIGH: 2}
+
+
+class Alike(NamedTuple):
+    """Two facts of which one can go into the other."""
+
+    kept: Fact
+    folded: Fact
+    likeness: float
+
+
+def likest(content: str, kind: facts.Kind, facts: Sequence[Fact], /) -> Fact | None:
+    """Return the current fact of this kind that nearly equals `content`, None if there is none."""
+    text = similarity.normalise(content)
+    grams, numbers = similarity.trigrams(text), _numbers(text)
+    best: tuple[float, Fact] | None = None
+    for fact in facts:
+        if fact.kind is not kind or not fact.is_current:
+            continue
+        other = similarity.normalise(fact.content)
+        likeness = similarity.likeness(grams, similarity.trigrams(other))
+        if likeness >= ALIKE and _numbers(other) == numbers and (best is None or likeness > best[0]):
+            best = (likeness, fact)
+    return best[1] if best is not None else None
+
+
+def pairs(facts: Sequence[Fact], /, *, limit: int) -> tuple[Alike, ...]:
+    """Return up to `limit` pairs of current facts that say nearly the same; each is folded once at most.
+
+    Both are of one kind, privacy, reach and validity, and name the same numbers. The surer is kept, then the one
+    with more evidence, then the later observed.
+    """
+    held: dict[tuple[object, ...], list[tuple[Fact, frozenset[str]]]] = {}
+    found: list[Alike] = []
+    for fact in sorted(facts, key=_worth, reverse=True):
+        if not fact.is_current:
+            continue
+        text = similarity.normalise(fact.content)
+        alike = (fact.kind, fact.privacy, fact.reach, fact.home, fact.valid_from, fact.valid_to, _numbers(text))
+        group = held.setdefault(alike, [])
+        grams = similarity.trigrams(text)
+        like = max(
+            ((similarity.likeness(grams, other), kept) for kept, other in group), default=None, key=lambda p: p[0]
+        )
+        if like is not None and like[0] >= ALIKE:
+            found.append(Alike(like[1], fact, like[0]))
+            if len(found) == limit:
+                break
+        else:
+            group.append((fact, grams))
+    return tuple(found)
+
+
+def fold(kept: Fact, folded: Fact, /, *, at: Instant) -> tuple[Fact, Fact]:
+    """Return `kept` with the other's evidence counted in, and `folded` closed; nothing of either is lost.
+
+    Citations are added while `kept` has room for them.
+    """
+    lent = tuple(citation for citation in folded.citations if citation not in kept.citations)
+    room = max(0, limits.FACT_CITATIONS - len(kept.citations))
+    surer = kept.model_copy(
+        update={
+            "evidence_count": kept.evidence_count + folded.evidence_count,
+            "citations": (*kept.citations, *lent[:room]),
+            "confirmed_at": max(kept.confirmed_at, folded.confirmed_at),
+        }
+    )
+    closed = facts.close(folded, at=at, because=BECAUSE, state=State.MERGED, by=kept.id)
+    return surer, closed.model_copy(update={"lent": lent[:room], "confirmed_before": kept.confirmed_at})
+
+
+def unfold(kept: Fact, folded: Fact, /) -> tuple[Fact, Fact]:
+    """Return both facts as they were before `folded` went into `kept`, with what `kept` gained since."""
+    alone = kept.model_copy(
+        update={
+            "evidence_count": max(kept.evidence_count - folded.evidence_count, 1),
+            "citations": tuple(citation for citation in kept.citations if citation not in folded.lent),
+            "confirmed_at": folded.confirmed_before
+            if folded.confirmed_before is not None and kept.confirmed_at == folded.confirmed_at
+            else kept.confirmed_at,
+        }
+    )
+    back = {
+        "state": State.ACTIVE,
+        "closed_at": None,
+        "closed_because": None,
+        "superseded_by": None,
+        "lent": (),
+        "confirmed_before": None,
+    }
+    return alone, folded.model_copy(update=back)
+
+
+def _numbers(text: str) -> tuple[str, ...]:
+    return tuple(word for word in text.split() if any(sign.isdigit() for sign in word))
+
+
+def _worth(fact: Fact) -> tuple[int, int, int, str]:
+    return _SURENESS[fact.confidence], fact.evidence_count, fact.observed_at, fact.id

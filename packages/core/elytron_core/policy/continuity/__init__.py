@@ -1,1 +1,0 @@
-"""Capsules and snapshots."""

@@ -1,1 +1,0 @@
-"""Profiles, modes and capabilities of the host."""

@@ -1,1 +1,0 @@
-"""Links, origins, and heads of journals."""

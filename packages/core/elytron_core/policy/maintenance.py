@@ -1,0 +1,363 @@
+"""Decisions of maintenance without a model: when it may run, which part is due, what is outdated."""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+from elytron_core import limits
+from elytron_core.clock import DAY_MS, Instant
+from elytron_core.contracts.continuity import CapsuleDraft
+from elytron_core.contracts.maintenance import MaintenanceRefusal, WorkHealth
+from elytron_core.evidence import EvidenceAuthority, Role
+from elytron_core.ids import ConversationTag, FactId
+from elytron_core.limits import JOB_STALL_MS
+from elytron_core.model import Value
+from elytron_core.planes import candidates, continuity, facts, transcript
+from elytron_core.planes.continuity import CapsuleKind, CapsuleState
+from elytron_core.planes.jobs import (
+    MAINTENANCE,
+    DaySpent,
+    Job,
+    JobId,
+    JobState,
+    Lease,
+    Queue,
+    QueuedJob,
+    SpendingBook,
+    Spent,
+)
+from elytron_core.policy import host
+from elytron_core.profiles import ModeAction, ModeInput
+from elytron_core.text import similarity
+
+SUMMARY_FROM: Final = 40
+"""Messages that a conversation has before it is summed up."""
+SUMMARY_EVERY: Final = 20
+"""New messages after which its summary is renewed."""
+LIVES_DAYS: Final = {facts.Kind.TASK: 45, facts.Kind.PROJECT: 180}
+"""Days for which a fact of this kind is shown without confirmation."""
+BUDGETS: Final = {
+    facts.Kind.PREFERENCE: 18,
+    facts.Kind.PROFILE: 12,
+    facts.Kind.RELATIONSHIP: 8,
+    facts.Kind.PROJECT: 16,
+    facts.Kind.TASK: 12,
+    facts.Kind.CONSTRAINT: 12,
+    facts.Kind.FACT: 18,
+}
+"""Number of current facts of a kind that a space should need; more is counted in the report and kept."""
+NOTES_AFTER_DAYS: Final = 7
+ROLLUPS: Final = 4
+RECONCILES: Final = 6
+STEPS_OF_A_SKILL: Final = 3
+
+
+def refusal(mode: ModeInput, /) -> MaintenanceRefusal | None:
+    """Return why maintenance may not run now, or None."""
+    admission = next(found for found in host.admissions(mode) if found.action is ModeAction.MAINTAIN)
+    return None if admission.admitted else MaintenanceRefusal(admission.reason)
+
+
+def is_summary_due(messages: int, summary: continuity.SessionSummary | None, /) -> bool:
+    """Return whether a conversation of this many messages is to be summed up: from 40 on, then for each 20 more."""
+    covered = summary.messages if summary is not None else 0
+    return messages >= SUMMARY_FROM and messages - covered >= SUMMARY_EVERY
+
+
+def is_state_due(turns: Sequence[transcript.Turn], state: continuity.ExecutionState | None, /) -> bool:
+    """Return whether turns may have changed the work of their conversation: it is in progress, or tools were used."""
+    if any(turn.tool_observations or turn.host_refs for turn in turns):
+        return True
+    is_going = state is not None and state.status is not continuity.ExecutionStatus.DONE
+    return is_going and any(message.role is Role.ASSISTANT for turn in turns for message in turn.messages)
+
+
+def outlived(facts: Iterable[facts.Fact], now: Instant, /) -> tuple[FactId, ...]:
+    """Return the current tasks and projects that were not confirmed within their kind's lifetime."""
+    return tuple(
+        fact.id
+        for fact in facts
+        if fact.is_current
+        and fact.kind in LIVES_DAYS
+        and now - max(fact.observed_at, fact.confirmed_at) > LIVES_DAYS[fact.kind] * DAY_MS
+    )
+
+
+def over_budget(facts: Iterable[facts.Fact], /) -> dict[str, int]:
+    """Return by kind how many current facts there are beyond what a space should need."""
+    counts = dict.fromkeys(BUDGETS, 0)
+    for fact in facts:
+        if fact.is_current:
+            counts[fact.kind] += 1
+    return {f"over_{kind.value}": counts[kind] - most for kind, most in BUDGETS.items() if counts[kind] > most}
+
+
+def month_of(period: str, /) -> str:
+    """Return the month of a day's note."""
+    return period[: len("2026-08")]
+
+
+def fitting(
+    days: Sequence[continuity.DailyNote], month: continuity.DailyNote | None, /
+) -> tuple[continuity.DailyNote, ...]:
+    """Return the days, oldest first, whose citations the month's note can take in; it rests on all of its content."""
+    cited = frozenset(month.citations if month is not None else ())
+    found: list[continuity.DailyNote] = []
+    for note in sorted(days, key=lambda note: note.period):
+        more = cited | frozenset(note.citations)
+        if len(more) <= limits.CITATIONS:
+            cited = more
+            found.append(note)
+    return tuple(found)
+
+
+def rolled_up(days: Sequence[continuity.DailyNote], month: continuity.DailyNote | None, /) -> str:
+    """Return the text of a month's note: its text before, then each day with its date, cut at a note's bound.
+
+    A day that it already had is replaced by the day's text of now.
+    """
+    told = [line for line in month.text.splitlines() if not _tells_of(line, days)] if month is not None else []
+    told += [f"{note.period}: {' '.join(note.text.split())}" for note in sorted(days, key=lambda note: note.period)]
+    return "\n".join(told)[: limits.NOTE_CHARS]
+
+
+def is_rolled_up(day: continuity.DailyNote, month: continuity.DailyNote | None, /) -> bool:
+    """Return True if the month's note has taken in the day's."""
+    if month is None or month.forgotten_at is not None:
+        return False
+    return any(_tells_of(line, (day,)) for line in month.text.splitlines())
+
+
+def _tells_of(line: str, days: Iterable[continuity.DailyNote]) -> bool:
+    return any(line.startswith(f"{note.period}: ") for note in days)
+
+
+def capsule_of(state: continuity.ExecutionState, provenance: tuple[str, ...], /) -> CapsuleDraft | None:
+    """Return the capsule of the work's results so far; None while it has too little to be taken up again."""
+    if similarity.is_blank(state.goal) or not (state.progress or state.done or state.next_action or state.last_output):
+        return None
+    is_done = state.status is continuity.ExecutionStatus.DONE
+    unresolved = (*((state.blocker,) if state.blocker else ()), *state.pending)
+    return CapsuleDraft(
+        capsule_kind=CapsuleKind.TASK_RESOLUTION if is_done else CapsuleKind.WORK_SESSION,
+        topic=" ".join(state.goal.split())[: limits.TOPIC_CHARS],
+        summary=(state.progress or state.goal)[: limits.CAPSULE_TEXT_CHARS],
+        outcome=state.last_output[: limits.CAPSULE_TEXT_CHARS],
+        decisions=tuple(item[: limits.CAPSULE_ITEM_CHARS] for item in state.decisions),
+        next_step=state.next_action[: limits.CAPSULE_TEXT_CHARS],
+        unresolved=tuple(item[: limits.CAPSULE_ITEM_CHARS] for item in unresolved),
+        artifacts=tuple(item for item in state.artifacts if item.isprintable() and item == item.strip()),
+        provenance=provenance,
+        state=CapsuleState.DONE if is_done else CapsuleState.ACTIVE,
+    )
+
+
+def learned_of(state: continuity.ExecutionState, turns: tuple[str, ...], /) -> candidates.CandidateDraft | None:
+    """Return the procedure that finished work proposes: its steps as they were done, if there are at least three."""
+    if state.status is not continuity.ExecutionStatus.DONE or len(state.done) < STEPS_OF_A_SKILL:
+        return None
+    topic = " ".join(state.goal.split())[: limits.CANDIDATE_TOPIC_CHARS]
+    name = similarity.normalise(topic).replace(" ", "_")
+    if not name or not turns:
+        return None
+    steps = [f"{number}. {' '.join(step.split())}" for number, step in enumerate(state.done, 1)]
+    steps += [f"Keep in mind: {' '.join(decided.split())}" for decided in state.decisions]
+    return candidates.CandidateDraft(
+        proposal=candidates.SkillProposal(
+            target=candidates.Target.PROCEDURAL,
+            name=name,
+            topic=topic,
+            title=topic,
+            summary=(state.last_output or state.progress or topic)[: limits.FACT_CHARS],
+            content="\n".join(steps),
+        ),
+        authority=EvidenceAuthority.ARCHIVE_EVIDENCE,
+        citations=turns,
+        origins=(candidates.OriginTag.ASSISTANT,),
+        judgement=candidates.Judgement(verdict=candidates.Verdict.ACCEPT, reason="learned from finished work"),
+    )
+
+
+def work_health(queue: Queue, over: Sequence[JobState], now: Instant, /) -> WorkHealth:
+    """Return whether what was put off gets done: `over` are the states of the jobs that ended last."""
+    late = any(job.due_at < now - JOB_STALL_MS for job in queue.active)
+    blocked = any(job.state is JobState.BLOCKED for job in queue.active)
+    if late or blocked or JobState.DEAD_LETTER in over:
+        return WorkHealth.DEGRADED
+    return WorkHealth.WORKING if queue.active else WorkHealth.IDLE
+
+
+BYTES_PER_TOKEN: Final = 3
+"""Fewer than any common vocabulary needs for plain text, so that an estimate errs on the dear side."""
+
+
+class Budget(Value):
+    """Limit of model calls, and of tokens in and out, of a space in a day (UTC). 0 allows none."""
+
+    calls_per_day: int = limits.MODEL_CALLS_PER_DAY
+    tokens_per_day: int = limits.MODEL_TOKENS_PER_DAY
+
+
+def day_of(at: Instant, /) -> int:
+    """Return the number of the day, in UTC, since 1970-01-01."""
+    return at // DAY_MS
+
+
+def estimate(text: str, /) -> int:
+    """Return about how many tokens a prompt has, rather too many than too few."""
+    return len(text.encode("utf-8")) // BYTES_PER_TOKEN + 16
+
+
+def today(book: SpendingBook, at: Instant, /) -> DaySpent:
+    """Return what the day of `at` has come to."""
+    day = day_of(at)
+    return next((known for known in book.days if known.day == day), DaySpent(day=day))
+
+
+def allows(budget: Budget, day: DaySpent, *, tokens: int) -> bool:
+    """Return whether one more call of up to `tokens` is within the budget, running calls included."""
+    calls = day.spent.calls + day.held_calls + 1
+    return calls <= budget.calls_per_day and day.spent.tokens + day.held_tokens + tokens <= budget.tokens_per_day
+
+
+def held(book: SpendingBook, at: Instant, *, tokens: int) -> SpendingBook:
+    """Return `book` with one call of up to `tokens` under way."""
+    day = today(book, at)
+    return _with(
+        book,
+        day.model_copy(update={"held_calls": day.held_calls + 1, "held_tokens": day.held_tokens + tokens}),
+    )
+
+
+def settled(book: SpendingBook, held_at: Instant, *, tokens: int, spent: Spent) -> SpendingBook:
+    """Return `book` with the call that was held at `held_at` replaced by what it came to."""
+    day = today(book, held_at)
+    return _with(
+        book,
+        day.model_copy(
+            update={
+                "held_calls": max(0, day.held_calls - 1),
+                "held_tokens": max(0, day.held_tokens - tokens),
+                "spent": day.spent.plus(spent),
+            }
+        ),
+    )
+
+
+def _with(book: SpendingBook, day: DaySpent) -> SpendingBook:
+    others = (known for known in book.days if known.day != day.day)
+    days = sorted((*others, day), key=lambda known: known.day)
+    return SpendingBook(days=tuple(days)[-limits.SPENDING_DAYS :])
+
+
+NEVER_ENDED: Final = "never_ended"
+
+
+def claimable(queue: Queue, now: Instant, kinds: Collection[str], /) -> QueuedJob | None:
+    """Return the job of `kinds` to take next: due, oldest first, and no other of its conversation under way."""
+    busy = {job.conversation for job in queue.active if job.state is JobState.LEASED and job.due_at > now}
+    free = (job for job in queue.active if job.kind in kinds and job.conversation not in busy)
+    return next((job for job in free if job.due_at <= now), None)
+
+
+def joinable(queue: Queue, conversation: ConversationTag, /) -> QueuedJob | None:
+    """Return the job of a conversation that has not been taken yet, to which more turns can be added."""
+    waiting = (job for job in queue.active if job.kind == MAINTENANCE and _waits(job))
+    return next((job for job in waiting if job.conversation == conversation), None)
+
+
+def has_room(queue: Queue, /) -> bool:
+    """Return True if one more job may become active."""
+    return len(queue.active) < limits.JOBS_ACTIVE
+
+
+def taken(job: Job, *, holder: str, at: Instant) -> Job:
+    """Return `job` leased to `holder` from `at` on: no other worker may take it before the lease ends.
+
+    A job that was taken too often without coming to an end, because its workers died, is given up.
+    """
+    if job.attempts >= limits.JOB_ATTEMPTS:
+        return _moved(job, JobState.DEAD_LETTER, at=at, error=NEVER_ENDED)
+    lease = Lease(holder=holder, until=Instant(at + limits.JOB_LEASE_MS))
+    attempts = job.attempts + 1
+    return _moved(job, JobState.LEASED, at=at, due_at=lease.until).model_copy(
+        update={"lease": lease, "attempts": attempts}
+    )
+
+
+def renewed(job: Job, *, at: Instant) -> Job:
+    """Return a leased `job` with its lease counted from `at`."""
+    assert job.lease is not None
+    until = Instant(at + limits.JOB_LEASE_MS)
+    lease = job.lease.model_copy(update={"until": until})
+    return job.model_copy(update={"lease": lease, "due_at": until, "updated_at": at})
+
+
+def is_held(job: Job, holder: str, /) -> bool:
+    """Return True if `holder` still has the job."""
+    return job.state is JobState.LEASED and job.lease is not None and job.lease.holder == holder
+
+
+def succeeded(job: Job, *, at: Instant) -> Job:
+    """Return `job` as done."""
+    return _moved(job, JobState.SUCCEEDED, at=at, error="")
+
+
+def failed(job: Job, *, at: Instant, error: str, retryable: bool, jitter: int) -> Job:
+    """Return `job` after an attempt that failed: waiting longer each time, or given up. `jitter` is 0 to 255."""
+    if not retryable or job.attempts >= limits.JOB_ATTEMPTS:
+        return _moved(job, JobState.DEAD_LETTER, at=at, error=error)
+    return _moved(job, JobState.RETRY_WAITING, at=at, due_at=Instant(at + wait_ms(job.attempts, jitter)), error=error)
+
+
+def blocked(job: Job, *, at: Instant, until: Instant, error: str) -> Job:
+    """Return `job` put aside until `until`; what it could not try was no attempt."""
+    waiting = _moved(job, JobState.BLOCKED, at=at, due_at=until, error=error)
+    return waiting.model_copy(update={"attempts": max(0, job.attempts - 1)})
+
+
+def cancelled(job: Job, *, at: Instant) -> Job:
+    """Return `job` as given up on request."""
+    return _moved(job, JobState.CANCELLED, at=at)
+
+
+def again(job: Job, *, at: Instant) -> Job:
+    """Return `job` to be tried at once, with its attempts counted from zero; what it had done stays done."""
+    return _moved(job, JobState.PENDING, at=at, due_at=at, error="").model_copy(update={"attempts": 0})
+
+
+def wait_ms(attempts: int, jitter: int, /) -> int:
+    """Return the wait after `attempts` attempts: twice as long each time, up to a bound, less up to a half."""
+    longest = min(limits.JOB_WAIT_MS << max(0, min(attempts, 32) - 1), limits.JOB_WAIT_MAX_MS)
+    return longest - longest * jitter // 512
+
+
+def next_day(at: Instant, /) -> Instant:
+    """Return the beginning of the day, in UTC, after `at`."""
+    return Instant((at // DAY_MS + 1) * DAY_MS)
+
+
+def listed(queue: Queue, entry: QueuedJob, /) -> tuple[Queue, tuple[JobId, ...]]:
+    """Return `queue` with a job as `entry` has it, in its old place, and the ids of jobs long over that it lets go."""
+    others = [known for known in queue.active if known.id != entry.id]
+    over = tuple(known for known in queue.over if known != entry.id)
+    if not entry.state.is_active:
+        over = (*over, entry.id)
+        return Queue(active=tuple(others), over=over[-limits.JOBS_KEPT :]), over[: -limits.JOBS_KEPT]
+    place = next((at for at, known in enumerate(queue.active) if known.id == entry.id), len(others))
+    return Queue(active=(*others[:place], entry, *others[place:]), over=over), ()
+
+
+def _waits(job: QueuedJob) -> bool:
+    return job.state in {JobState.PENDING, JobState.RETRY_WAITING, JobState.BLOCKED}
+
+
+def _moved(job: Job, state: JobState, *, at: Instant, due_at: Instant | None = None, error: str | None = None) -> Job:
+    return job.model_copy(
+        update={
+            "state": state,
+            "updated_at": at,
+            "due_at": due_at if due_at is not None else job.due_at,
+            "lease": None,
+            "error": job.error if error is None else error,
+        }
+    )

@@ -1,1 +1,0 @@
-"""Due parts of maintenance, the states of a job, and the budget of models."""

@@ -1,0 +1,476 @@
+"""Finding credentials and payment numbers in texts and blacking them out before anything is stored.
+
+Patterns go by form, so a form that no service issues is not found; a UUID, a hash, a date or an id is no secret by
+itself. Every pattern takes time linear in the text: what can fail is bounded, what is unbounded cannot be entered
+twice.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache, partial
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from elytron_core.clock import Instant
+from elytron_core.ids import FactId
+from elytron_core.model import Value, Vouched
+from elytron_core.planes import facts, records, skills
+
+_HEX: Final = "[0-9a-f]"
+_WORD: Final = "[A-Za-z0-9]"
+_URL: Final = "[A-Za-z0-9_-]"
+_BASE: Final = "[A-Za-z0-9+/]"
+
+BEGINNING: Final = MappingProxyType(
+    {
+        # Models and what they search with.
+        "gsk_": rf"gsk_{_WORD}{{40,}}+",
+        "xai-": rf"xai-{_WORD}{{60,}}+",
+        "pplx-": rf"pplx-{_WORD}{{40,}}+",
+        "r8_": rf"r8_{_WORD}{{30,}}+",
+        "nvapi-": rf"nvapi-{_URL}{{50,}}+",
+        "tvly-": r"tvly-(?=[A-Za-z-]{0,30}[0-9])[A-Za-z0-9-]{20,}+",
+        "pcsk_": r"pcsk_[A-Za-z0-9_]{40,}+",
+        "lsv2_": rf"lsv2_(?:pt|sk)_{_HEX}{{32}}_{_HEX}{{10}}",
+        "sk_": rf"sk_{_HEX}{{48}}(?!{_WORD})",
+        "jina_": rf"jina_{_HEX}{{32}}{_URL}{{20,}}+",
+        "fc-": rf"fc-{_HEX}{{32}}(?!{_WORD})",
+        "apify_api_": rf"apify_api_{_WORD}{{36}}",
+        "absk": rf"ABSK{_BASE}{{100,}}+={{0,2}}",
+        # Google, Azure, hosting, data.
+        "gocspx-": rf"GOCSPX-{_URL}{{28}}",
+        "ya29.": rf"ya29\.{_URL}{{30,}}+",
+        "1//0": rf"1//0{_URL}{{40,}}+",
+        "dop_v1_": rf"dop_v1_{_HEX}{{64}}",
+        "doo_v1_": rf"doo_v1_{_HEX}{{64}}",
+        "dapi": rf"dapi{_HEX}{{32}}(?:-[0-9])?(?!{_WORD})",
+        "hvs.": rf"hvs\.{_URL}{{24,}}+",
+        "hvb.": rf"hvb\.{_URL}{{24,}}+",
+        "pscale_": r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9._=-]{32,}+",
+        "sbp_": rf"sbp_{_HEX}{{40}}",
+        "sb_secret_": rf"sb_secret_{_URL}{{30,}}+",
+        "nfp_": rf"nfp_{_WORD}{{36}}",
+        "hrku-": rf"HRKU-{_URL}{{36,}}+",
+        "fo1_": rf"fo1_{_URL}{{43}}",
+        "flyv1 fm": r"FlyV1 fm[12]_[A-Za-z0-9+/=_-]{100,}+(?:,fm[12]_[A-Za-z0-9+/=_-]{40,}+)*+",
+        "rnd_": rf"rnd_(?=[A-Za-z]{{0,28}}[0-9]){_WORD}{{28,}}+",
+        "tskey-": rf"tskey-[a-z]{{2,12}}-{_WORD}{{6,20}}-{_WORD}{{20,}}+",
+        "age-secret-key-1": r"AGE-SECRET-KEY-1[0-9A-Z]{58}",
+        # Code, packages, work.
+        "gldt-": rf"gldt-{_URL}{{20,}}+",
+        "glrt-": rf"glrt-{_URL}{{20,}}+",
+        "glptt-": rf"glptt-{_HEX}{{40}}",
+        "glcbt-": rf"glcbt-{_URL}{{20,}}+",
+        "gloas-": rf"gloas-{_HEX}{{64}}",
+        "atatt3": r"ATATT3[A-Za-z0-9_=-]{60,}+",
+        "atctt3": r"ATCTT3[A-Za-z0-9_=-]{60,}+",
+        "dckr_pat_": rf"dckr_pat_{_URL}{{27,}}+",
+        "dckr_oat_": rf"dckr_oat_{_URL}{{27,}}+",
+        "rubygems_": rf"rubygems_{_HEX}{{48}}",
+        "ccipat_": rf"CCIPAT_{_WORD}{{22}}_{_HEX}{{40}}",
+        "pul-": rf"pul-{_HEX}{{40}}",
+        "dp.pt.": rf"dp\.pt\.{_WORD}{{40,}}+",
+        "dp.st.": r"dp\.st\.[A-Za-z0-9._-]{40,}+",
+        "lin_api_": rf"lin_api_{_WORD}{{40}}",
+        "ntn_": rf"ntn_[0-9]{{11}}{_WORD}{{35}}",
+        "secret_": rf"secret_{_WORD}{{43}}(?!{_WORD})",
+        "figd_": rf"figd_{_URL}{{40,}}+",
+        "pmak-": rf"PMAK-{_HEX}{{24}}-{_HEX}{{34}}",
+        "cfpat-": rf"CFPAT-{_URL}{{43}}",
+        # Watching.
+        "glsa_": rf"glsa_{_WORD}{{32}}_{_HEX}{{8}}",
+        "glc_": rf"glc_eyJ{_BASE}{{40,}}+={{0,2}}",
+        "sntrys_": r"sntrys_[A-Za-z0-9+/_=-]{50,}+",
+        "sntryu_": rf"sntryu_{_HEX}{{64}}",
+        "nrak-": r"NRAK-[A-Z0-9]{27}",
+        "phx_": rf"phx_{_WORD}{{40,}}+",
+        # Money, shops, messages.
+        "whsec_": rf"whsec_{_BASE}{{32,}}+={{0,2}}",
+        "shpat_": rf"shpat_{_HEX}{{32}}",
+        "shpss_": rf"shpss_{_HEX}{{32}}",
+        "shpca_": rf"shpca_{_HEX}{{32}}",
+        "sq0": rf"sq0(?:atp|csp)-{_URL}{{22,}}+",
+        "sg.": rf"SG\.{_URL}{{20,24}}\.{_URL}{{39,50}}",
+        "re_": rf"re_(?=[A-Za-z]{{0,8}}[0-9]){_WORD}{{8}}_(?=[A-Za-z]{{0,24}}[0-9]){_WORD}{{24}}(?!{_WORD})",
+        "key-": rf"key-{_HEX}{{32}}(?!{_WORD})",
+        "xapp-": rf"xapp-[0-9]-[A-Z0-9]{{8,14}}-[0-9]{{10,16}}-{_HEX}{{40,}}+",
+    }
+)
+"""Forms that begin with what names them."""
+
+WITHIN: Final = MappingProxyType(
+    {
+        ".atlasv1.": rf"(?<!{_WORD})({_WORD}{{14}}\.atlasv1\.{_URL}{{60,}}+)",
+        ":aa": rf"(?<![A-Za-z0-9])([0-9]{{8,10}}:AA{_URL}{{33}})(?!{_URL})",
+        "hooks.slack.com/": r"hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9/_-]{20,}+)",
+        "/api/webhooks/": rf"discord(?:app)?\.com/api/webhooks/[0-9]{{15,20}}/({_URL}{{60,}}+)",
+        "accountkey=": rf"(?i:AccountKey=)({_BASE}{{86}}==)",
+        "sharedaccesskey=": rf"(?i:SharedAccessKey=)({_BASE}{{40,}}+=)",
+        "sig=": r"[?&]sig=([A-Za-z0-9%+/]{40,120}={0,2})(?![A-Za-z0-9%+/])",
+    }
+)
+"""Forms within addresses and settings; the first group is the secret."""
+
+
+_IBAN_CHARS: Final = {
+    15: "NO",
+    16: "BE",
+    18: "DK FI FO GL NL SD",
+    19: "MK SI",
+    20: "AT BA EE KZ LT LU MN XK",
+    21: "CH CR HR LI LV",
+    22: "BG BH DE GB GE IE ME RS VA",
+    23: "AE GI IL IQ OM TL",
+    24: "AD CZ ES MD PK RO SA SE SK TN VG",
+    25: "LY PT ST",
+    26: "IS TR",
+    27: "BI DJ FR GR IT MC MR SM",
+    28: "AL AZ BY CY DO GT HU LB NI PL SV",
+    29: "BR EG PS QA UA",
+    30: "JO KW MU",
+    31: "MT SC",
+    32: "LC",
+    33: "RU",
+}
+IBAN_CHARS_BY_COUNTRY: Final = {
+    country: size for size, countries in _IBAN_CHARS.items() for country in countries.split()
+}
+
+CARD_PREFIXES: Final = re.compile(
+    r"4(?:\d{12}|\d{15}|\d{18})"  # Visa
+    r"|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}"  # Mastercard
+    r"|3[47]\d{13}"  # American Express
+    r"|3(?:0[0-5]|[68]\d)\d{11}"  # Diners
+    r"|6(?:011|4[4-9]\d|5\d\d)\d{12}"  # Discover
+    r"|35(?:2[89]|[3-8]\d)\d{12}"  # JCB
+    r"|62\d{14,17}",  # UnionPay
+    re.ASCII,
+)
+"""The forms of card numbers that are issued; with the check digit, ordinary numbers are left alone."""
+
+
+class Scrubbed(Value):
+    """A text without the secrets found in it, and how many of each kind there were."""
+
+    text: str
+    found: dict[str, int] = {}
+
+
+_SCRUBBED: Final = Vouched(Scrubbed, "text", "found")
+_Starts = Callable[[str], list[int]]
+
+
+class _Rule(NamedTuple):
+    """A kind of secret and its form; each text that has one contains one of `needs` in small letters.
+
+    `group` is blacked out if `holds` is true of it. `starts` gives the places in a text of small letters at which the
+    form can begin; None is any place.
+    """
+
+    kind: str
+    needs: tuple[str, ...]
+    pattern: re.Pattern[str]
+    group: int = 0
+    holds: Callable[[str], bool] = bool
+    starts: _Starts | None = None
+
+
+def _is_card(text: str) -> bool:
+    digits = re.sub(r"[ -]", "", text)
+    if not CARD_PREFIXES.fullmatch(digits):
+        return False
+    doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits))]
+    return sum(number - 9 if number > 9 else number for number in doubled) % 10 == 0
+
+
+def _is_iban(text: str) -> bool:
+    bare = text.replace(" ", "")
+    return int("".join(str(int(char, 36)) for char in bare[4:] + bare[:4])) % 97 == 1
+
+
+def _is_mixed(text: str) -> bool:
+    return any(char.isdigit() for char in text) and any(char.isalpha() for char in text)
+
+
+def _has_digit(text: str) -> bool:
+    return any(char.isdigit() for char in text)
+
+
+_START = r"(?<![A-Za-z0-9_])"
+_VALUE_START = r"(?!\[redacted:|\$\{|\{\{|<[a-z]|\*{3})"
+_SEPARATOR = r"\\?[\"']?[ \t]{0,4}(?:=>|:=|[:=：])[ \t]{0,4}"
+_QUOTED = r"\\?[\"']" + _VALUE_START + r"([^\"'\n\\]{4,}+)\\?[\"']"
+_BARE = r"(?:[^\s\"'<>,;&\\]|,(?=\S))"
+_NAMES = (
+    r"(?i:pass(?:word|wd|phrase)|api[ _-]?key|(?:access|auth|refresh|secret|private|session)[ _-]?(?:token|key)"
+    r"|client[ _-]?secret|access[ _-]?key[ _-]?id|secret[ _-]?access[ _-]?key|密码|密碼|口令|パスワード)"
+)
+_NAME_PARTS = ("pass", "key", "token", "secret", "密", "口令", "パス")
+_NAME_HEADS = ("passw", "passphrase", "pwd", "密", "口令", "パス")
+_NAME_TAILS = ("key", "token", "secret")
+_NAME_BEFORE = ("api", "access", "auth", "refresh", "secret", "private", "session", "client")
+
+
+def _places(small: str, part: str) -> Iterator[int]:
+    """Yield the places of `part` in a text."""
+    place = small.find(part)
+    while place >= 0:
+        yield place
+        place = small.find(part, place + 1)
+
+
+def _tokens(small: str) -> list[int]:
+    return sorted(place for part in ("secret", "token") for place in _places(small, part))
+
+
+def _names(small: str) -> list[int]:
+    """Return where one of `_NAMES` or "pwd" may begin; trying them at every character takes a hundred times longer."""
+    found = {place for head in _NAME_HEADS for place in _places(small, head)}
+    for tail in _NAME_TAILS:
+        for place in _places(small, tail):
+            end = place - 1 if place and small[place - 1] in " _-" else place
+            if small.endswith(_NAME_BEFORE, 0, end):
+                found |= {end - len(word) for word in _NAME_BEFORE if small.endswith(word, 0, end)}
+    return sorted(found)
+
+
+def _at(small: str, /, *, part: str) -> list[int]:
+    return list(_places(small, part))
+
+
+_RULES: Final = (
+    _Rule(
+        "private_key",
+        ("private key",),
+        re.compile(
+            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+            r"(?:[^-]*+(?:-(?!----)[^-]*+)*+-----END [A-Z0-9 ]{0,60}-----|(?:(?:\s|\\n){1,4}+[A-Za-z0-9+/=]{20,}+)++)"
+        ),
+    ),
+    _Rule(
+        "jwt",
+        ("eyj",),
+        re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?"),
+    ),
+    _Rule("api_key", ("sk-",), re.compile(_START + r"sk-(?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{20,}+")),
+    _Rule("api_key", ("k_live_", "k_test_"), re.compile(_START + r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+")),
+    _Rule("api_key", ("aiza",), re.compile(_START + r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])")),
+    _Rule(
+        "api_key",
+        ("hf_", "npm_", "pypi-"),
+        re.compile(_START + r"(?:hf_[A-Za-z0-9]{30,}+|npm_[A-Za-z0-9]{36,}+|pypi-[A-Za-z0-9_-]{40,}+)"),
+    ),
+    _Rule(
+        "github_token",
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+        re.compile(_START + r"(?:gh[pousr]_[A-Za-z0-9]{36,}+|github_pat_[A-Za-z0-9_]{22,}+)"),
+    ),
+    _Rule("api_key", ("ely_",), re.compile(_START + r"ely_(?:operator|user|device)_[0-9a-f]{16}_[0-9a-f]{64}")),
+    _Rule("gitlab_token", ("glpat-",), re.compile(_START + r"glpat-[A-Za-z0-9_-]{20,}+")),
+    _Rule("aws_key", ("akia", "asia"), re.compile(_START + r"A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])")),
+    _Rule("slack_token", ("xox",), re.compile(_START + r"xox[abceoprs]-(?=[A-Za-z-]{0,20}[0-9])[A-Za-z0-9-]{10,}+")),
+    _Rule("bearer", ("bearer",), re.compile(r"(?i:\bbearer)[ \t]{1,4}([A-Za-z0-9._~+/-]{16,}+={0,2})"), 1, _has_digit),
+    _Rule(
+        "basic_auth",
+        ("authorization",),
+        re.compile(r"(?i:\bauthorization:[ \t]{0,4}basic)[ \t]{1,4}([A-Za-z0-9+/]{8,}+={0,2})"),
+        1,
+    ),
+    _Rule("password", ("://",), re.compile(r"://[^\s/:@\[\]]{1,64}:" + _VALUE_START + r"([^\s/@]{1,128})@"), 1),
+    _Rule("password", _NAME_PARTS, re.compile(_NAMES + _SEPARATOR + _QUOTED), 1, starts=_names),
+    _Rule(
+        "password",
+        (*_NAME_PARTS, "pwd"),
+        re.compile(rf"(?:{_NAMES}|(?i:\bpwd))={_VALUE_START}({_BARE}{{4,}}+)"),
+        1,
+        starts=_names,
+    ),
+    _Rule(
+        "password",
+        _NAME_PARTS,
+        re.compile(rf"{_NAMES}{_SEPARATOR}{_VALUE_START}({_BARE}{{6,}}+)"),
+        1,
+        _has_digit,
+        _names,
+    ),
+    _Rule(
+        "password",
+        _NAME_PARTS,
+        re.compile(rf"{_NAMES}(?:[ ]is[ ]|[ ]?是[ ]?){_VALUE_START}({_BARE}{{6,}}+)"),
+        1,
+        _is_mixed,
+        _names,
+    ),
+    _Rule(
+        "token",
+        ("secret", "token"),
+        re.compile(rf"(?i:\b(?:secret|token)){_SEPARATOR}[\"']?{_VALUE_START}({_BARE}{{12,}}+)"),
+        1,
+        _is_mixed,
+        _tokens,
+    ),
+    _Rule(
+        "card_number",
+        tuple("23456"),
+        re.compile(
+            r"(?<![A-Za-z0-9.+-])(?:[2-6][0-9]{12,18}|[2-6][0-9]{3}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}"
+            r"|3[0-9]{3}([ -])[0-9]{6}\2[0-9]{4,5})(?![A-Za-z0-9]|[.-][0-9])"
+        ),
+        0,
+        _is_card,
+    ),
+)
+_EVERY_HINT: Final = dict.fromkeys(
+    (*BEGINNING, *WITHIN, *(need for rule in _RULES for need in rule.needs if not need.isdigit()))
+)
+_MARKS: Final = ("_", "-", ":", "=", "/", ".", "")
+_HINTS: Final = {
+    mark: tuple(hint for hint in _EVERY_HINT if mark == next(sign for sign in _MARKS if sign in hint))
+    for mark in _MARKS
+}
+"""Hints of secrets, by a sign that each contains: most texts that people write have few of these signs."""
+_OF_DIGITS: Final = tuple(rule for rule in _RULES if all(need.isdigit() for need in rule.needs))
+_DIGITS: Final = re.compile("[0-9][0-9]")
+"""A text without a hint and without two digits side by side holds no secret: most are done with at this look."""
+_IBAN_START = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2})[0-9]{2}(?=[ ]?[A-Z0-9]{4})")
+
+
+def is_suspect(text: str, /) -> bool:
+    """Return True if a text has a hint of a secret; without one, `scrub` finds nothing."""
+    small = _small(text)
+    return next(_hints(small), None) is not None or _DIGITS.search(small) is not None
+
+
+def scrub(text: str, /) -> Scrubbed:
+    """Return `text` with every secret found replaced by `[redacted:kind]`; scrubbing again finds nothing more."""
+    found: dict[str, int] = {}
+    small = _small(text)
+    hints = tuple(_hints(small))
+    if not hints and _DIGITS.search(small) is None:
+        return _SCRUBBED.make(text=text, found=found)
+    starts: dict[_Starts, list[int]] = {}
+    issued = [_issued(hint) for hint in hints if hint in BEGINNING or hint in WITHIN]
+    for rule in (*issued, *_RULES) if hints else _OF_DIGITS:
+        if any(need in small for need in rule.needs):
+            if rule.starts is not None and rule.starts not in starts:
+                starts[rule.starts] = rule.starts(small)
+            clean = _without(rule, text, starts[rule.starts] if rule.starts is not None else None, found)
+            if clean != text:
+                text, small = clean, _small(clean)
+                starts.clear()
+    return _SCRUBBED.make(text=_without_ibans(text, found), found=found)
+
+
+def _hints(small: str) -> Iterator[str]:
+    """Yield what a text has in it that may be part of a secret."""
+    for mark, hints in _HINTS.items():
+        if mark in small:
+            for hint in hints:
+                if hint in small:
+                    yield hint
+
+
+@cache
+def _issued(hint: str) -> _Rule:
+    """Return the rule for what a service issues, made when a text first has a hint of it."""
+    form = BEGINNING.get(hint)
+    if form is None:
+        return _Rule("api_key", (hint,), re.compile(WITHIN[hint]), 1)
+    return _Rule("api_key", (hint,), re.compile(_START + form), starts=partial(_at, part=hint))
+
+
+def _small(text: str) -> str:
+    """Return `text` in small letters, each at its old place: `lower` makes two of one capital."""
+    return text.replace("İ", "i").replace("ſ", "s").lower()
+
+
+def _without(rule: _Rule, text: str, starts: list[int] | None, found: dict[str, int]) -> str:
+    """Return `text` with what one rule finds blacked out, looked for at `starts` alone if they are given."""
+    if starts is None:
+        return rule.pattern.sub(partial(_blacked_out, rule=rule, found=found), text)
+    kept: list[str] = []
+    done = 0
+    for start in starts:
+        if start >= done and (match := rule.pattern.match(text, start)) is not None:
+            kept += (text[done:start], _blacked_out(match, rule=rule, found=found))
+            done = match.end()
+    return "".join(kept) + text[done:]
+
+
+def _blacked_out(match: re.Match[str], *, rule: _Rule, found: dict[str, int]) -> str:
+    if not rule.holds(match[rule.group]):
+        return match[0]
+    found[rule.kind] = found.get(rule.kind, 0) + 1
+    start, end = match.span(rule.group)
+    return f"{match[0][: start - match.start()]}[redacted:{rule.kind}]{match[0][end - match.start() :]}"
+
+
+def _without_ibans(text: str, found: dict[str, int]) -> str:
+    """Cut each IBAN by its country's length, for the words after it may be capitals and digits too."""
+    kept: list[str] = []
+    done = 0
+    for start in _IBAN_START.finditer(text):
+        size = IBAN_CHARS_BY_COUNTRY.get(start[1], 0)
+        iban = _iban_form(size).match(text, start.start()) if size and start.start() >= done else None
+        if iban is not None and _is_iban(iban[0]):
+            found["iban"] = found.get("iban", 0) + 1
+            kept += (text[done : iban.start()], "[redacted:iban]")
+            done = iban.end()
+    return "".join(kept) + text[done:]
+
+
+@cache
+def _iban_form(size: int) -> re.Pattern[str]:
+    """Return the form of a number of `size` capitals and digits, single spaces between them."""
+    return re.compile(rf"(?:[A-Z0-9][ ]?){{{size - 1}}}[A-Z0-9](?![A-Za-z0-9])")
+
+
+def public_record(record: records.Record, /) -> records.Record | None:
+    """Return the record without earlier versions; None unless it is called public and may be read."""
+    if record.privacy is not facts.Privacy.PUBLIC or record.forgotten_at is not None:
+        return None
+    return record.model_copy(update={"earlier": ()})
+
+
+@dataclass(slots=True)
+class Publisher:
+    """Makes the public form of a space's documents, facts before their slots."""
+
+    planes: Callable[[str, bytes], bytes | None]
+    """The public form of a document of another plane."""
+    now: Instant
+    _facts: set[FactId] = field(default_factory=set[FactId])
+
+    def public(self, collection: str, body: bytes, /) -> bytes | None:
+        """Return the public form of the document; None if it has none.
+
+        A plane without a rule here is private. Citations go, for they name conversations.
+        """
+        match collection:
+            case facts.FACTS:
+                fact = facts.Fact.from_bytes(body)
+                if not self._is_public(fact):
+                    return None
+                self._facts.add(fact.id)
+                return fact.model_copy(update={"citations": (), "chat": None, "supersedes": None}).to_bytes()
+            case facts.SLOTS:
+                slot = facts.Slot.from_bytes(body)
+                kept = tuple(fact for fact in slot.facts if fact in self._facts)
+                return slot.model_copy(update={"facts": kept}).to_bytes() if kept else None
+            case skills.SKILLS:
+                skill = skills.Skill.from_bytes(body)
+                if not skill.is_recallable:
+                    return None
+                return skill.model_copy(update={"citations": (), "source_chat_id": None}).to_bytes()
+            case _:
+                return self.planes(collection, body)
+
+    def _is_public(self, fact: facts.Fact) -> bool:
+        """Return whether `fact` is the current one of its slot, has not ended, and is neither private nor a chat's own.
+
+        What is open is listed, so a state that is added later stays out.
+        """
+        has_ended = fact.valid_to is not None and fact.valid_to <= self.now
+        is_shared = fact.privacy is not facts.Privacy.PRIVATE and fact.home is None
+        return fact.state is facts.State.ACTIVE and not has_ended and is_shared

@@ -1,1 +1,0 @@
-"""Secrets, and what may leave a space."""

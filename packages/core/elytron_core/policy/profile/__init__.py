@@ -1,1 +1,0 @@
-"""Profiles of persons: the facts that they show, and the words for them."""

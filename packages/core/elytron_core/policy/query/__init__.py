@@ -1,1 +1,0 @@
-"""Reading of a question: what it asks for."""

@@ -1,0 +1,227 @@
+"""The query of a recall: the kind of answer that it wants, its text for an encoder, and its conditions on metadata."""
+
+import re
+from collections.abc import Callable, Container, Iterable, Mapping
+from enum import StrEnum
+from operator import ge, gt, le, lt
+from typing import Final, NamedTuple, assert_never
+
+from elytron_core.clock import Instant
+from elytron_core.contracts.recall import Comparison, Condition, Scalar, Where
+from elytron_core.ids import is_role_name
+from elytron_core.policy.temporal.time_ranges import Anchor, Span, anchor_in, spans_in, without_relative
+from elytron_core.text.features import Trait
+from elytron_core.text.phrases import table
+
+
+class QuestionLabel(StrEnum):
+    """Label of what a question wants, for matters of taste and not of grammar: a question has none, one or several."""
+
+    ASSISTANT = "assistant"
+    """It asks for what the assistant said."""
+    LATEST = "latest"
+    """It asks how things are now, of several answers over time."""
+    RETELLING = "retelling"
+    """It asks for an account of what was said: a summary, an order, the course of something."""
+
+
+class Owner(StrEnum):
+    """Side of a conversation whose words a question is after."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class Version(StrEnum):
+    """Choice between several answers over time."""
+
+    ANY = "any"
+    LATEST = "latest"
+    FIRST = "first"
+
+
+class Question(NamedTuple):
+    """A question, with what its words say of the answer that it wants."""
+
+    text: str
+    """The text to look for: the question without times relative to now and without the words that ask for an account,
+    if more is in it."""
+    fits: Trait
+    """Traits that the answer is likely to have; none if any text will do."""
+    heeds: Trait
+    """The standing statements to consider: all of them if something is to be made or advised on any matter; otherwise
+    those that are to hold on the occasion that the question is about."""
+    wants_several: bool
+    """True if the answer is likely to be in several places: a list, a count, something that two have in common."""
+    owner: Owner
+    version: Version
+    spans: tuple[Span, ...]
+    retells: bool = False
+    """True if it asks for an account of what was said: a summary, an order, the course of something."""
+    anchor: Anchor | None = None
+    """The event by which it names a time, if it names it by no date."""
+
+
+class _Opening(NamedTuple):
+    """Pattern for the beginning of an English question, or for any place in a Chinese one."""
+
+    english: re.Pattern[str]
+    chinese: re.Pattern[str]
+
+    def is_of(self, lowered: str, /) -> bool:
+        """Return whether the question begins so, or has it."""
+        return bool(self.english.match(lowered) or (not lowered.isascii() and self.chinese.search(lowered)))
+
+
+_WHEN = _Opening(
+    re.compile(r"(?:when|how long|since when|(?:what|which) (?:date|day|month|year|time))\b"),
+    re.compile("什么时候|哪天|几点|多久"),
+)
+_COUNT = _Opening(re.compile(r"how (?:many|much|often|old|far|tall|big)\b"), re.compile("多少|几[个次只岁]"))
+_NAMED = _Opening(
+    re.compile(r"(?:who|whose|whom|where|(?:which|what) (?:city|country|place|state|name))\b"),
+    re.compile("谁|哪里|哪儿|什么名字"),
+)
+_NO_WORD: Final = " ?!.,:;？！。，"
+_ASIDE_SIGNS: Final = (
+    "order", "sequence", "step", "over time", " our ", "told", "tell", "mention", "sai", "say", "brought", "bring",
+    "discuss", "talk", "spoke", "first", "from ", "one after", "chronolog", "whole", "full", "entire", "complete",
+    "everything", "all ", "know", "stage", "phase", "milestone", "event",
+)  # fmt: skip
+"""A text without these has no aside that asks for an account."""
+_PHRASES: Final = table("questions")
+
+
+def read(text: str, now: Instant, labels: Container[QuestionLabel] = (), /) -> Question:
+    """Return what `text` asks for, as seen at `now`; `labels` are what a classifier says of it."""
+    lowered = " ".join(text.lower().split())
+    is_retold = QuestionLabel.RETELLING in labels
+    several = is_retold or _says("several", lowered)
+    fits = Trait.NOTHING
+    if _WHEN.is_of(lowered):
+        fits |= Trait.TIME
+    if _COUNT.is_of(lowered):
+        fits |= Trait.NUMBER
+    if several or _NAMED.is_of(lowered):
+        fits |= Trait.NAME
+    if several:
+        fits |= Trait.QUOTE
+    owner = Owner.ASSISTANT if QuestionLabel.ASSISTANT in labels else Owner.USER
+    is_request = _says("making", lowered) and not _says("past", lowered)
+    spans = spans_in(text, now)
+    return Question(
+        _looked_for(text, lowered),
+        fits,
+        _heeded(owner, is_request=is_request),
+        several,
+        owner,
+        _version(lowered, is_latest=QuestionLabel.LATEST in labels),
+        spans,
+        is_retold,
+        None if spans or is_request else anchor_in(text, lowered),
+    )
+
+
+def _heeded(owner: Owner, /, *, is_request: bool) -> Trait:
+    if is_request:
+        return Trait.STANDING
+    return Trait.OCCASIONAL if owner is Owner.USER else Trait.NOTHING
+
+
+def without_asking(text: str, lowered: str, /) -> str:
+    """Return `text`, which is `lowered` in small letters, without the words that ask for an account.
+
+    Such words ("walk me through", "what I said about", "in which order") are no words of what was said, and would find
+    messages that have them by chance.
+    """
+    text = _PHRASES["opening"].sub(" ", text)
+    return _PHRASES["aside"].sub(" ", text) if any(sign in lowered for sign in _ASIDE_SIGNS) else text
+
+
+def _looked_for(text: str, lowered: str) -> str:
+    """Return `text` without what asks for an account and without times relative to now; all of it if none is left."""
+    told = without_asking(text, lowered)
+    return next((bare for bare in (without_relative(told), told) if bare.strip(_NO_WORD)), text)
+
+
+def _version(lowered: str, *, is_latest: bool) -> Version:
+    is_first = _says("first", lowered)
+    if is_latest is is_first:
+        return Version.ANY  # neither, or both are asked for
+    return Version.FIRST if is_first else Version.LATEST
+
+
+def _says(name: str, lowered: str) -> bool:
+    return _PHRASES[name].search(lowered) is not None
+
+
+def encoder_query(query: str, speakers: Iterable[str], /) -> str:
+    """Return `query` with the speakers' names read as the first person.
+
+    An encoder takes a name for a person who is addressed, and so finds what was said to that person; the person's own
+    messages say "I" and "my". Names are known by their capitals: a `Will` is a speaker, a `will` is not.
+    """
+    for name in sorted(speakers, key=len, reverse=True):
+        if name in query and not is_role_name(name):
+            word = rf"(?<!\w){re.escape(name)}"
+            query = re.sub(rf"{word}['\u2019]s(?!\w)", "my", query)
+            query = re.sub(rf"{word}(?!\w)", "I", query)
+    return query
+
+
+_ORDERS: Final[Mapping[Comparison, Callable[[int, int], bool]]] = {
+    Comparison.GT: gt,
+    Comparison.GTE: ge,
+    Comparison.LT: lt,
+    Comparison.LTE: le,
+}
+
+
+def hold(where: Where, fields: Mapping[str, Scalar], /) -> bool:
+    """Return whether each group of `where` holds for `fields`."""
+    return all(any(_holds(condition, fields) for condition in group.conditions) for group in where)
+
+
+def _holds(condition: Condition, fields: Mapping[str, Scalar]) -> bool:
+    if condition.field not in fields:
+        met = condition.comparison in {Comparison.NE, Comparison.NIN}
+    else:
+        met = _meets(fields[condition.field], condition.comparison, condition.values)
+    return met is not condition.negated
+
+
+def _meets(value: Scalar, comparison: Comparison, wanted: tuple[Scalar, ...]) -> bool:
+    match comparison:
+        case Comparison.EXISTS:
+            return True
+        case Comparison.EQ | Comparison.IN:
+            return any(_are_equal(value, other) for other in wanted)
+        case Comparison.NE | Comparison.NIN:
+            return not any(_are_equal(value, other) for other in wanted)
+        case Comparison.GT | Comparison.GTE | Comparison.LT | Comparison.LTE:
+            return any(_is_ordered(value, comparison, other) for other in wanted)
+        case Comparison.CONTAINS:
+            return any(isinstance(value, str) and isinstance(other, str) and other in value for other in wanted)
+        case Comparison.ICONTAINS:
+            folded = value.casefold() if isinstance(value, str) else ""
+            return any(isinstance(other, str) and bool(folded) and other.casefold() in folded for other in wanted)
+        case _:
+            assert_never(comparison)
+
+
+def _are_equal(value: Scalar, other: Scalar) -> bool:
+    return _kind(value) is _kind(other) and value == other
+
+
+def _is_ordered(value: Scalar, comparison: Comparison, other: Scalar) -> bool:
+    if isinstance(value, str) and isinstance(other, str):
+        return _ORDERS[comparison]((value > other) - (value < other), 0)
+    if isinstance(value, int | float) and isinstance(other, int | float) and _kind(value) is _kind(other) is float:
+        return _ORDERS[comparison]((value > other) - (value < other), 0)
+    return False
+
+
+def _kind(value: Scalar) -> type:
+    if isinstance(value, bool):
+        return bool
+    return float if isinstance(value, int | float) else type(value)

@@ -1,0 +1,362 @@
+"""Tool experience: which feedback becomes experience, and which experience becomes a hint.
+
+Feedback is judged in this order, the first that holds decides:
+
+1. the reuse did not fit: low confidence;
+2. the registry is unknown or has another fingerprint, the observations are of several tools or schemas, or the tool is
+   not in the registry under that schema: schema drift;
+3. private content was used: privacy;
+4. nothing succeeded: low confidence;
+5. one success, and no operator's note: deferred until it is repeated, in this feedback or a later one;
+6. else accepted, with high confidence for an operator's note or three successes, else medium.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.tools import (
+    AgentToolHint,
+    AgentToolRegistryReport,
+    AgentToolRejection,
+    AgentToolUsageFeedback,
+    ExperienceDecision,
+    ExperienceReason,
+    HintRejection,
+    RegistryRefusal,
+    ToolExperienceStatus,
+    ToolOutcome,
+)
+from elytron_core.model import Value
+from elytron_core.planes.skills import ReuseOutcome
+from elytron_core.planes.tools import (
+    NAMED_SCOPES,
+    AgentToolDescriptor,
+    AgentToolRegistryRef,
+    AgentToolRegistrySnapshot,
+    ExperienceConfidence,
+    ExperienceStatus,
+    RegistryOwner,
+    RegistryScope,
+    ToolExperience,
+)
+from elytron_core.policy.admission import rules
+from elytron_core.text import similarity
+
+_OFFSET: Final = 0xCBF29CE484222325
+_PRIME: Final = 0x100000001B3
+_MASK: Final = 0xFFFFFFFFFFFFFFFF
+
+
+def fnv1a_64(data: bytes, /) -> int:
+    """Return the FNV-1a hash of `data`, 64 bits."""
+    value = _OFFSET
+    for byte in data:
+        value = (value ^ byte) * _PRIME & _MASK
+    return value
+
+
+def descriptor_fingerprint(tool: AgentToolDescriptor, /) -> str:
+    """Return the fingerprint of a tool's description, independent of the one that it states."""
+    return _digest(
+        (
+            tool.tool_id,
+            tool.display_name,
+            tool.version or "",
+            tool.schema_fingerprint,
+            *sorted(tool.permission_tags),
+            *sorted(tool.risk_tags),
+            *sorted(tool.tool_groups),
+            "disabled" if tool.disabled else "enabled",
+        )
+    )
+
+
+def registry_fingerprint(snapshot: AgentToolRegistrySnapshot, /) -> str:
+    """Return the fingerprint of a registry, independent of the one in the snapshot and of the tools' order."""
+    tools = sorted((tool.tool_id, tool.schema_fingerprint, descriptor_fingerprint(tool)) for tool in snapshot.tools)
+    scope = _scope(snapshot.scope, snapshot.scope_id)
+    head = (snapshot.registry_id, snapshot.namespace, _owner(snapshot.owner), scope)
+    return _digest((*head, *(field for tool in tools for field in tool)))
+
+
+def with_fingerprints(snapshot: AgentToolRegistrySnapshot, /) -> AgentToolRegistrySnapshot:
+    """Return `snapshot` with the fingerprints that it and its tools have.
+
+    >>> read = elytron.AgentToolDescriptor(tool_id="read_file", schema_fingerprint="schema-1")
+    >>> snapshot = elytron.AgentToolRegistrySnapshot(registry_id="host-tools", namespace="desk", tools=(read,))
+    >>> elytron.with_fingerprints(snapshot).fingerprint
+    'e121e488462cf6b5'
+    """
+    tools = tuple(
+        tool.model_copy(update={"descriptor_fingerprint": descriptor_fingerprint(tool)}) for tool in snapshot.tools
+    )
+    return snapshot.model_copy(update={"tools": tools, "fingerprint": registry_fingerprint(snapshot)})
+
+
+def _digest(fields: Iterable[str]) -> str:
+    return f"{fnv1a_64(b''.join(map(_framed, fields))):016x}"
+
+
+def _framed(field: str) -> bytes:
+    data = field.encode("utf-8")
+    return b"%d:%b|" % (len(data), data)
+
+
+def _owner(owner: RegistryOwner) -> str:
+    return owner.value.replace("_", "-")
+
+
+def _scope(scope: RegistryScope, scope_id: str | None) -> str:
+    return f"{scope.value}:{scope_id}" if scope in NAMED_SCOPES else scope.value
+
+
+REPEATED: Final = 2
+SURE: Final = 3
+"""Number of successes from which on an experience is certain without a person's word."""
+
+MISMATCH: Final = "agent_tool_feedback_reuse_outcome_mismatch"
+UNKNOWN_REGISTRY: Final = "agent_tool_registry_not_found"
+OTHER_FINGERPRINT: Final = "agent_tool_registry_fingerprint_mismatch"
+MIXED: Final = "agent_tool_feedback_mixed_registry_tool_or_schema"
+UNKNOWN_TOOL: Final = "agent_tool_feedback_tool_not_in_registry"
+OTHER_SCHEMA: Final = "agent_tool_feedback_schema_fingerprint_mismatch"
+PRIVATE: Final = "agent_tool_feedback_private_content_requires_private_governance"
+NO_SUCCESS: Final = "agent_tool_feedback_has_no_successful_observation"
+ONCE: Final = "agent_tool_feedback_requires_repeated_success_or_operator_confirmation"
+ACCEPTED: Final = "agent_tool_feedback_accepted_as_governed_experience"
+
+_SURENESS = {ExperienceConfidence.LOW: 0, ExperienceConfidence.MEDIUM: 1, ExperienceConfidence.HIGH: 2}
+
+
+class FeedbackJudgement(Value):
+    """Verdict of governance on feedback, and why; `experience` is to be stored, if any."""
+
+    decision: ExperienceDecision
+    reason: str
+    experience: ToolExperience | None = None
+
+
+def refusal(snapshot: AgentToolRegistrySnapshot, /) -> RegistryRefusal | None:
+    """Return why `snapshot` is not what it says, or None."""
+    ids = [tool.tool_id for tool in snapshot.tools]
+    if len(set(ids)) != len(ids):
+        return RegistryRefusal.DUPLICATE_TOOL
+    if any(tool.descriptor_fingerprint not in {None, descriptor_fingerprint(tool)} for tool in snapshot.tools):
+        return RegistryRefusal.DESCRIPTOR_MISMATCH
+    if snapshot.fingerprint != registry_fingerprint(snapshot):
+        return RegistryRefusal.FINGERPRINT_MISMATCH
+    return None
+
+
+def judge_feedback(
+    feedback: AgentToolUsageFeedback,
+    registry: AgentToolRegistrySnapshot | None,
+    known: ToolExperience | None,
+    *,
+    at: Instant,
+) -> FeedbackJudgement:
+    """Return what becomes of `feedback` beside the `known` experience of its tool, schema and task.
+
+    Feedback that did not fit makes a known experience unsure, and is no experience itself.
+    """
+    low = ExperienceDecision.REJECTED_BY_LOW_CONFIDENCE
+    if feedback.reuse_outcome is ReuseOutcome.MISMATCH:
+        doubted = _doubted(known, at=at) if known is not None and _drift(feedback, registry) is None else None
+        return FeedbackJudgement(decision=low, reason=MISMATCH, experience=doubted)
+    drift = _drift(feedback, registry)
+    if drift is not None:
+        return FeedbackJudgement(decision=ExperienceDecision.REJECTED_BY_SCHEMA_DRIFT, reason=drift)
+    if any(observation.private_content_used for observation in feedback.observations):
+        return FeedbackJudgement(decision=ExperienceDecision.REJECTED_BY_PRIVACY, reason=PRIVATE)
+    outcomes = [observation.outcome for observation in feedback.observations]
+    if ToolOutcome.SUCCEEDED not in outcomes:
+        return FeedbackJudgement(decision=low, reason=NO_SUCCESS)
+    return _learned(feedback, known, outcomes, at=at)
+
+
+def _drift(feedback: AgentToolUsageFeedback, registry: AgentToolRegistrySnapshot | None) -> str | None:
+    """Return how `feedback` is about something else than what is registered, or None."""
+    if registry is None or not _same_place(feedback.registry_ref, registry):
+        return UNKNOWN_REGISTRY
+    if feedback.registry_ref.fingerprint != registry.fingerprint:
+        return OTHER_FINGERPRINT
+    observed = {(one.tool_id, one.schema_fingerprint) for one in feedback.observations}
+    if len(observed) > 1:
+        return MIXED
+    for tool_id, schema in observed:
+        tool = registry.tool(tool_id)
+        if tool is None:
+            return UNKNOWN_TOOL
+        if tool.schema_fingerprint != schema:
+            return OTHER_SCHEMA
+    return None
+
+
+def _same_place(ref: AgentToolRegistryRef, registry: AgentToolRegistrySnapshot) -> bool:
+    named = (ref.registry_id, ref.scope, ref.scope_id)
+    return named == (registry.registry_id, registry.scope, registry.scope_id)
+
+
+def _doubted(known: ToolExperience, *, at: Instant) -> ToolExperience:
+    update = {"mismatch_count": known.mismatch_count + 1, "confidence": ExperienceConfidence.LOW, "updated_at": at}
+    return known.model_copy(update=update)
+
+
+def _learned(
+    feedback: AgentToolUsageFeedback, known: ToolExperience | None, outcomes: Sequence[ToolOutcome], *, at: Instant
+) -> FeedbackJudgement:
+    first = feedback.observations[0]
+    succeeded = outcomes.count(ToolOutcome.SUCCEEDED)
+    successes = succeeded + (known.success_count if known is not None else 0)
+    noted = not similarity.is_blank(feedback.operator_note or "")
+    accepted = noted or successes >= REPEATED
+    confidence = ExperienceConfidence.LOW
+    if accepted:
+        confidence = ExperienceConfidence.HIGH if noted or successes >= SURE else ExperienceConfidence.MEDIUM
+    told = kept_words(feedback.user_visible_result_summary or "") or kept_words(first.summary)
+    experience = ToolExperience(
+        registry_id=feedback.registry_ref.registry_id,
+        tool_id=first.tool_id,
+        schema_fingerprint=first.schema_fingerprint,
+        task_signature=first.task_signature,
+        reason=told or (known.reason if known is not None else ""),
+        guidance=kept_words(feedback.operator_note or "") or (known.guidance if known is not None else ""),
+        success_count=successes,
+        failure_count=len(outcomes) - succeeded + (known.failure_count if known is not None else 0),
+        mismatch_count=known.mismatch_count if known is not None else 0,
+        confidence=confidence,
+        status=ExperienceStatus.ACTIVE if accepted else ExperienceStatus.CANDIDATE,
+        created_at=known.created_at if known is not None else at,
+        forgotten_at=known.forgotten_at if known is not None else None,
+        updated_at=at,
+    )
+    if not accepted:
+        deferred = ExperienceDecision.DEFERRED_UNTIL_REPEATED
+        return FeedbackJudgement(decision=deferred, reason=ONCE, experience=experience)
+    return FeedbackJudgement(decision=ExperienceDecision.ACCEPTED_AS_EVIDENCE, reason=ACCEPTED, experience=experience)
+
+
+def kept_words(text: str, /) -> str:
+    """Return what of a summary is kept: its words on one line, clipped; nothing of a payload or a log."""
+    if rules.is_raw(text):
+        return ""
+    return " ".join(text.split())[: limits.TOOL_REASON_CHARS]
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """The hints, best first, and the account of them."""
+
+    hints: tuple[AgentToolHint, ...]
+    status: ToolExperienceStatus
+
+
+def select_hints(
+    registries: Mapping[str, AgentToolRegistrySnapshot],
+    experiences: Mapping[str, ToolExperience],
+    refs: Sequence[AgentToolRegistryRef],
+    *,
+    limit: int = limits.TOOL_HINTS,
+) -> Hints:
+    """Return the hints of `experiences`, by id, for the tools of `refs`; without these, for all `registries`, by id.
+
+    Certain ones come first, then those with more successes, then newer ones. Uncertain ones are left
+    out, with the reason.
+    """
+    asked = {ref.registry_id: ref for ref in refs} or {name: one.ref for name, one in registries.items()}
+    rejected: list[AgentToolRejection] = []
+    standing: dict[str, AgentToolRegistrySnapshot] = {}
+    for registry_id, ref in asked.items():
+        registry = registries.get(registry_id)
+        if registry is None or not _same_place(ref, registry):
+            rejected.append(AgentToolRejection(registry_id=registry_id, reason=HintRejection.REGISTRY_NOT_FOUND))
+        elif ref.fingerprint != registry.fingerprint:
+            drifted = HintRejection.REGISTRY_FINGERPRINT_MISMATCH
+            rejected.append(AgentToolRejection(registry_id=registry_id, reason=drifted))
+        else:
+            standing[registry_id] = registry
+    found: list[AgentToolHint] = []
+    for experience_id, experience in experiences.items():
+        if not experience.is_governed or experience.registry_id not in standing:
+            continue
+        hint = _hint(experience_id, experience, standing[experience.registry_id])
+        if isinstance(hint, AgentToolHint):
+            found.append(hint)
+        else:
+            rejected.append(hint)
+    found.sort(
+        key=lambda hint: (-_SURENESS[hint.confidence], -hint.success_count, -hint.updated_at, hint.experience_id)
+    )
+    best = tuple(found[:limit])
+    status = ToolExperienceStatus(
+        reason=ExperienceReason.GOVERNED_TOOL_EXPERIENCE_AVAILABLE
+        if best
+        else ExperienceReason.NO_GOVERNED_TOOL_EXPERIENCE,
+        available=bool(best),
+        host_fallback_required=not best,
+        registry_refs_checked=len(asked),
+        governed_experience_candidates=len(found),
+        rejected=tuple(rejected[: limits.TOOL_REJECTIONS]),
+        budget_limited=len(found) > limit,
+    )
+    return Hints(best, status)
+
+
+def _hint(
+    experience_id: str, experience: ToolExperience, registry: AgentToolRegistrySnapshot
+) -> AgentToolHint | AgentToolRejection:
+    tool = registry.tool(experience.tool_id)
+    stale = HintRejection.TOOL_NOT_IN_REGISTRY
+    if tool is not None:
+        stale = HintRejection.DISABLED if tool.disabled else HintRejection.STALE_SCHEMA
+    if tool is None or tool.disabled or tool.schema_fingerprint != experience.schema_fingerprint:
+        return AgentToolRejection(
+            registry_id=registry.registry_id,
+            tool_id=experience.tool_id,
+            experience_id=experience_id,
+            reason=stale,
+        )
+    return AgentToolHint(
+        registry_id=registry.registry_id,
+        registry_ref=registry.ref,
+        tool_id=tool.tool_id,
+        display_name=tool.display_name,
+        schema_fingerprint=tool.schema_fingerprint,
+        experience_id=experience_id,
+        reason=experience.reason or f"succeeded {experience.success_count} times",
+        guidance=experience.guidance,
+        confidence=experience.confidence,
+        success_count=experience.success_count,
+        failure_count=experience.failure_count,
+        updated_at=experience.updated_at,
+        permission_tags=tool.permission_tags,
+        risk_tags=tool.risk_tags,
+    )
+
+
+def counted(
+    registries: Mapping[str, AgentToolRegistrySnapshot],
+    experiences: Mapping[str, ToolExperience],
+    *,
+    forbidden: bool = False,
+) -> AgentToolRegistryReport:
+    """Return how much is known of tools."""
+    tools = [tool for registry in registries.values() for tool in registry.tools]
+    governed = [one for one in experiences.values() if one.is_governed]
+    return AgentToolRegistryReport(
+        registries=len(registries),
+        tools=len(tools),
+        disabled_tools=sum(tool.disabled for tool in tools),
+        governed_experiences=len(governed),
+        candidate_experiences=sum(one.status is ExperienceStatus.CANDIDATE for one in experiences.values()),
+        stale_experiences=sum(not _stands(one, registries.get(one.registry_id)) for one in governed),
+        forbidden_by_profile=forbidden,
+    )
+
+
+def _stands(experience: ToolExperience, registry: AgentToolRegistrySnapshot | None) -> bool:
+    tool = registry.tool(experience.tool_id) if registry is not None else None
+    return tool is not None and tool.schema_fingerprint == experience.schema_fingerprint

@@ -1,1 +1,0 @@
-"""Experience with tools, and fingerprints of their registries."""

@@ -1,0 +1,377 @@
+"""Views of a transcript for each audience, pages of them, and the life of a turn's raw text."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from elytron_core.contracts.transcript import (
+    RedactedTranscriptMessage,
+    RedactedTranscriptSlice,
+    RedactedTranscriptTurn,
+    TranscriptRedactionReason,
+    TranscriptRedactionReportItem,
+    TranscriptReplayAudit,
+    TranscriptReplayView,
+)
+from elytron_core.contracts.transcript import TranscriptLifecycleTransition as Transition
+from elytron_core.contracts.transcript import TranscriptRedactionReason as Reason
+from elytron_core.contracts.transcript import TranscriptReplayView as View
+from elytron_core.evidence import PRIVATE, EvidenceAuthority, Role
+from elytron_core.ids import TurnId
+from elytron_core.planes.transcript import (
+    ActorAttribution,
+    Attribute,
+    AttributePolicy,
+    HostOpaqueRef,
+    HostRefVisibility,
+    Lifecycle,
+    Redaction,
+    ToolObservation,
+    Turn,
+    TurnAttribute,
+    message_id,
+    said_at,
+)
+from elytron_core.profiles import TranscriptGovernanceBudget
+from elytron_core.scope import Clip, ClipReason, ConversationKey
+
+VISIBLE_REFS = {
+    View.RAW_OWNER_ONLY: frozenset(HostRefVisibility),
+    View.MODEL_CONTEXT: frozenset({HostRefVisibility.MODEL_CONTEXT}),
+    View.HOST_UI: frozenset({HostRefVisibility.HOST_UI}),
+    View.OPERATOR_AUDIT: frozenset(
+        {HostRefVisibility.OPERATOR_AUDIT, HostRefVisibility.HOST_UI, HostRefVisibility.EXPORT}
+    ),
+    View.EXPORT: frozenset({HostRefVisibility.EXPORT}),
+}
+"""References and attributes that each view sees."""
+LABELLED = frozenset({View.RAW_OWNER_ONLY, View.HOST_UI})
+"""Views in which a reference keeps its label: the host's own."""
+INWARD = frozenset({View.RAW_OWNER_ONLY, View.OPERATOR_AUDIT})
+"""Views that see a turn's provenance: its source, its tools, its actors."""
+
+
+def message_redaction(turn: Turn, part: int, view: View, /) -> Reason | None:
+    """Return why `view` does not see a message's text, or None if it does."""
+    gone = _gone(turn, part)
+    if gone is not None:
+        return gone
+    authority = turn.messages[part].stands_on
+    match view:
+        case View.RAW_OWNER_ONLY:
+            return None
+        case View.OPERATOR_AUDIT:
+            return Reason.PRIVATE_AUTHORITY if authority in PRIVATE else None
+        case View.HOST_UI | View.EXPORT:
+            return _outward(turn, part, authority)
+        case View.MODEL_CONTEXT:
+            return _outward(turn, part, authority) or _modelled(turn, part, authority)
+        case _:
+            assert_never(view)
+
+
+def ref_redaction(ref: HostOpaqueRef, view: View, /) -> Reason | None:
+    """Return why `view` does not see a reference, or None if it does."""
+    return None if ref.visibility in VISIBLE_REFS[view] else Reason.HOST_REF_VISIBILITY
+
+
+def attribute_redaction(attribute: TurnAttribute, turn: Turn, view: View, /, *, value_bytes: int) -> Reason | None:
+    """Return why `view` does not see an attribute, or None if it does. An erased message's are gone with it."""
+    if attribute.part is not None and attribute.part in turn.erased:
+        return Reason.RAW_DELETED
+    if attribute.visibility not in VISIBLE_REFS[view]:
+        return Reason.ATTR_VISIBILITY
+    if view is View.EXPORT and not attribute.export_allowed:
+        return Reason.ATTR_VISIBILITY
+    if attribute.part is not None and _is_private(turn, attribute.part, view):
+        return Reason.PRIVATE_AUTHORITY
+    if turn.redaction is not Redaction.RAW_AVAILABLE and not _survives(attribute.policy, view):
+        return Reason.ATTR_LIFECYCLE_POLICY
+    return Reason.ATTR_VALUE_BUDGET if attribute.value_bytes > value_bytes else None
+
+
+def _gone(turn: Turn, part: int) -> Reason | None:
+    if part in turn.erased or turn.redaction is Redaction.RAW_DELETED:
+        return Reason.RAW_DELETED
+    return Reason.LIFECYCLE_MASKED if turn.redaction is Redaction.MASKED else None
+
+
+def _outward(turn: Turn, part: int, authority: EvidenceAuthority) -> Reason | None:
+    """Return why a text is for the owner and the operator alone, if it is."""
+    if authority in PRIVATE:
+        return Reason.PRIVATE_AUTHORITY
+    if authority is EvidenceAuthority.OPERATOR_DIAGNOSTIC:
+        return Reason.OPERATOR_ONLY
+    # Instructions and raw tool results are how the host works, not what was said.
+    return Reason.OPERATOR_ONLY if turn.messages[part].role in {Role.SYSTEM, Role.TOOL} else None
+
+
+def _modelled(turn: Turn, part: int, authority: EvidenceAuthority) -> Reason | None:
+    """Return what keeps a text from a model beside that: what was put away, hidden, or is a stranger's word."""
+    is_shown = turn.lifecycle is Lifecycle.ACTIVE and part not in turn.forgotten
+    return None if is_shown and authority is not EvidenceAuthority.EXTERNAL_CONTENT else Reason.MODEL_CONTEXT_POLICY
+
+
+def _is_private(turn: Turn, part: int, view: View) -> bool:
+    if view is View.RAW_OWNER_ONLY or part >= len(turn.messages):
+        return False
+    authority = turn.messages[part].stands_on
+    return authority in PRIVATE or (authority is EvidenceAuthority.OPERATOR_DIAGNOSTIC and view not in INWARD)
+
+
+def _survives(policy: AttributePolicy, view: View) -> bool:
+    match policy:
+        case AttributePolicy.FOLLOW_TRANSCRIPT:
+            return False
+        case AttributePolicy.METADATA_SURVIVES_MASK:
+            return True
+        case AttributePolicy.OPERATOR_AUDIT_ONLY_AFTER_MASK:
+            return view in INWARD
+        case _:
+            assert_never(policy)
+
+
+OmissionReason = TranscriptRedactionReason
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A slice, and what the budget cut of it."""
+
+    slice: RedactedTranscriptSlice
+    clipped: tuple[Clip, ...] = ()
+
+
+def cut(
+    space: str,
+    key: ConversationKey,
+    turns: Sequence[tuple[TurnId, Turn]],
+    attributes: Mapping[TurnId, Sequence[TurnAttribute]],
+    /,
+    *,
+    view: TranscriptReplayView,
+    budget: TranscriptGovernanceBudget,
+) -> Cut:
+    """Return `turns` as `view` may see them. Every text that is left out is counted, and named within the budget."""
+    cutter = _Cutter(view, budget)
+    shown = tuple(cutter.turn(turn_id, turn, attributes.get(turn_id, ())) for turn_id, turn in turns)
+    items = cutter.items[: budget.redaction_items]
+    if len(items) < len(cutter.items):
+        cutter.clip("redactions", budget.redaction_items, len(cutter.items) - len(items))
+    audit = TranscriptReplayAudit(
+        view=view,
+        source_turns=len(turns),
+        returned_turns=len(shown),
+        redacted_messages=sum(1 for item in cutter.items if _is_message(item)),
+        redacted_host_refs=sum(
+            1
+            for item in cutter.items
+            if item.host_ref_index is not None and item.reason is not OmissionReason.HOST_REF_LABEL
+        ),
+        redacted_attributes=sum(1 for item in cutter.items if item.attr_key is not None),
+        redacted_tool_observations=sum(1 for item in cutter.items if item.observation_index is not None),
+        redaction_reasons=tuple(
+            reason for reason in OmissionReason if any(item.reason is reason for item in cutter.items)
+        ),
+    )
+    return Cut(
+        RedactedTranscriptSlice(
+            space=space,
+            channel=key.channel,
+            conversation=key.conversation,
+            view=view,
+            turns=shown,
+            redactions=tuple(items),
+            audit=audit,
+        ),
+        tuple(cutter.clips.values()),
+    )
+
+
+def cut_refs(
+    turn_id: TurnId, turn: Turn, /, *, view: TranscriptReplayView, budget: TranscriptGovernanceBudget
+) -> tuple[tuple[HostOpaqueRef, ...], tuple[TranscriptRedactionReportItem, ...]]:
+    """Return a turn's host references as `view` may see them, and what was left out of them."""
+    cutter = _Cutter(view, budget)
+    return cutter.refs(turn_id, turn), tuple(cutter.items)
+
+
+def _is_message(item: TranscriptRedactionReportItem) -> bool:
+    return item.message_id is not None and item.attr_key is None
+
+
+@dataclass(slots=True)
+class _Cutter:
+    """One cut under way: what has been left out so far."""
+
+    view: TranscriptReplayView
+    budget: TranscriptGovernanceBudget
+    items: list[TranscriptRedactionReportItem] = field(default_factory=list[TranscriptRedactionReportItem])
+    clips: dict[str, Clip] = field(default_factory=dict[str, Clip])
+
+    def turn(self, turn_id: TurnId, turn: Turn, attributes: Sequence[TurnAttribute]) -> RedactedTranscriptTurn:
+        is_inward = self.view in INWARD
+        actor = turn.actor or ActorAttribution()
+        kept = self._attributes(turn_id, turn, attributes)
+        is_cut = turn.redaction is not Redaction.RAW_AVAILABLE
+        return RedactedTranscriptTurn(
+            id=turn_id,
+            sequence=turn.sequence,
+            recorded_at=turn.recorded_at,
+            delivery=turn.delivery,
+            lifecycle=turn.lifecycle,
+            redaction=turn.redaction,
+            host_turn_id=turn.host_id if is_inward or self.view is TranscriptReplayView.HOST_UI else None,
+            actor=actor if is_inward else actor.outward,
+            source=turn.source if is_inward else None,
+            external_content_used=turn.external_content_used,
+            messages=tuple(self._message(turn_id, turn, part, actor, kept) for part in range(len(turn.messages))),
+            tool_observations=self._observations(turn_id, turn),
+            host_refs=self.refs(turn_id, turn),
+            items=turn.items if self.view is TranscriptReplayView.RAW_OWNER_ONLY and not is_cut else (),
+            attributes=tuple(_plain(item) for item in kept if item.part is None),
+            candidate_ids=turn.candidate_ids if is_inward else (),
+            tags=turn.tags if is_inward else (),
+            metadata=turn.metadata if self._sees_metadata(turn) else {},
+        )
+
+    def refs(self, turn_id: TurnId, turn: Turn) -> tuple[HostOpaqueRef, ...]:
+        """Return the references that the view sees; labels only where the host itself looks."""
+        shown: list[HostOpaqueRef] = []
+        is_cut = turn.redaction is not Redaction.RAW_AVAILABLE
+        for index, ref in enumerate(turn.host_refs):
+            reason = ref_redaction(ref, self.view)
+            if reason is None and len(shown) >= self.budget.host_refs_per_turn:
+                reason = OmissionReason.PROFILE_BUDGET
+                self.clip("host_refs", self.budget.host_refs_per_turn, 1)
+            if reason is not None:
+                self._leave(turn_id, reason, host_ref_index=index)
+                continue
+            if ref.label is not None and (self.view not in LABELLED or is_cut):
+                self._leave(turn_id, OmissionReason.HOST_REF_LABEL, host_ref_index=index)
+                ref = ref.model_copy(update={"label": None})  # noqa: PLW2901 - the reference as this view has it
+            shown.append(ref)
+        return tuple(shown)
+
+    def clip(self, what: str, limit: int, dropped: int) -> None:
+        """Note that the budget cut something."""
+        known = self.clips.get(what)
+        already = known.dropped if known is not None else 0
+        self.clips[what] = Clip(what=what, reason=ClipReason.PROFILE, limit=limit, dropped=already + dropped)
+
+    def _sees_metadata(self, turn: Turn) -> bool:
+        return self.view is TranscriptReplayView.RAW_OWNER_ONLY and turn.redaction is Redaction.RAW_AVAILABLE
+
+    def _message(
+        self, turn_id: TurnId, turn: Turn, part: int, actor: ActorAttribution, kept: Sequence[TurnAttribute]
+    ) -> RedactedTranscriptMessage:
+        message = turn.messages[part]
+        place = message_id(turn_id, part)
+        reason = message_redaction(turn, part, self.view)
+        if reason is not None:
+            self._leave(turn_id, reason, message=place, authority=message.stands_on)
+        speaking = actor.speaking(message.speaker)
+        return RedactedTranscriptMessage(
+            id=place,
+            role=message.role,
+            authority=message.stands_on,
+            redacted=reason is not None,
+            text=message.text if reason is None else None,
+            at=said_at(turn, message),
+            actor=speaking if self.view in INWARD else speaking.outward,
+            attributes=tuple(_plain(item) for item in kept if item.part == part),
+        )
+
+    def _observations(self, turn_id: TurnId, turn: Turn) -> tuple[ToolObservation, ...]:
+        if self.view in INWARD and turn.redaction is Redaction.RAW_AVAILABLE:
+            return turn.tool_observations
+        reason = OmissionReason.OPERATOR_ONLY
+        if self.view in INWARD:
+            reason = (
+                OmissionReason.RAW_DELETED
+                if turn.redaction is Redaction.RAW_DELETED
+                else OmissionReason.LIFECYCLE_MASKED
+            )
+        for index in range(len(turn.tool_observations)):
+            self._leave(turn_id, reason, observation=index)
+        return ()
+
+    def _attributes(self, turn_id: TurnId, turn: Turn, attributes: Sequence[TurnAttribute]) -> list[TurnAttribute]:
+        shown: list[TurnAttribute] = []
+        for item in attributes:
+            reason = attribute_redaction(item, turn, self.view, value_bytes=self.budget.attribute_value_bytes)
+            if reason is None and len(shown) >= self.budget.attributes_per_turn:
+                reason = OmissionReason.PROFILE_BUDGET
+                self.clip("attributes", self.budget.attributes_per_turn, 1)
+            if reason is OmissionReason.ATTR_VALUE_BUDGET:
+                self.clip("attribute_values", self.budget.attribute_value_bytes, 1)
+            if reason is None:
+                shown.append(item)
+                continue
+            place = message_id(turn_id, item.part) if item.part is not None else None
+            self._leave(turn_id, reason, message=place, attr_key=item.key)
+        return shown
+
+    def _leave(
+        self,
+        turn_id: TurnId,
+        reason: TranscriptRedactionReason,
+        *,
+        message: str | None = None,
+        authority: EvidenceAuthority | None = None,
+        host_ref_index: int | None = None,
+        attr_key: str | None = None,
+        observation: int | None = None,
+    ) -> None:
+        self.items.append(
+            TranscriptRedactionReportItem(
+                turn_id=turn_id,
+                view=self.view,
+                reason=reason,
+                message_id=message,
+                host_ref_index=host_ref_index,
+                attr_key=attr_key,
+                observation_index=observation,
+                source_authority=authority,
+            )
+        )
+
+
+def _plain(item: TurnAttribute) -> Attribute:
+    return Attribute(**item.model_dump(include=set(Attribute.model_fields)))
+
+
+def turned(turn: Turn, transition: Transition, /) -> Turn:
+    """Return `turn` after `transition`: the same if there is nothing to do, or no text left to restore."""
+    match transition:
+        case Transition.REVIEW:
+            return turn
+        case Transition.ARCHIVE:
+            return _with(turn, Lifecycle.ARCHIVED) if turn.lifecycle is Lifecycle.ACTIVE else turn
+        case Transition.RESTORE:
+            is_left = turn.redaction is not Redaction.RAW_DELETED and turn.lifecycle is not Lifecycle.ACTIVE
+            return _with(turn, Lifecycle.ACTIVE, Redaction.RAW_AVAILABLE) if is_left else turn
+        case Transition.MASK:
+            is_shown = turn.redaction is Redaction.RAW_AVAILABLE
+            return _with(turn, Lifecycle.MASKED, Redaction.MASKED) if is_shown else turn
+        case Transition.DELETE_RAW:
+            return turn if turn.redaction is Redaction.RAW_DELETED else _emptied(turn)
+        case _:
+            assert_never(transition)
+
+
+def _with(turn: Turn, lifecycle: Lifecycle, redaction: Redaction | None = None) -> Turn:
+    return turn.model_copy(update={"lifecycle": lifecycle, "redaction": redaction or turn.redaction})
+
+
+def _emptied(turn: Turn) -> Turn:
+    """Return the turn without a word of what was said, done or labelled; who, when and what it refers to stay."""
+    return _with(turn, Lifecycle.RAW_DELETED, Redaction.RAW_DELETED).model_copy(
+        update={
+            "messages": tuple(message.model_copy(update={"text": ""}) for message in turn.messages),
+            "tool_observations": tuple(item.model_copy(update={"summary": ""}) for item in turn.tool_observations),
+            "host_refs": tuple(ref.model_copy(update={"label": None}) for ref in turn.host_refs),
+            "items": (),
+            "metadata": {},
+        }
+    )

@@ -1,1 +1,0 @@
-"""States and views of a turn."""

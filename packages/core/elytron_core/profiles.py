@@ -1,0 +1,159 @@
+"""Profiles: the kinds of place that a memory runs in, the hard limits of each, and the modes of a host."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from elytron_core.model import Value
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class ProfileName(StrEnum):
+    """Platform of a memory."""
+
+    ESP_STANDALONE = "esp-standalone-memory"
+    ESP_SDK = "esp-embedded-sdk"
+    LINUX_DEVICE = "linux-device-standalone-memory"
+    MACOS_STANDALONE = "desktop-macos-standalone-memory"
+    MACOS_SDK = "desktop-macos-embedded-sdk"
+    WINDOWS_SDK = "desktop-windows-embedded-sdk"
+    SERVER_GATEWAY = "server-linux-memory-gateway"
+    SERVER_DEV_FULL = "server-linux-dev-full"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "ProfileName | None":
+        """Return the profile that hosts call by its longer name, with the prefix `profile-`."""
+        short = value.removeprefix("profile-") if isinstance(value, str) else value
+        return next((name for name in cls if name.value == short), None)
+
+
+class StoreCapacity(Value):
+    """Bounds of a store. A write beyond them is refused whole, before any of it is stored."""
+
+    records: Count
+    events: Count
+    blob_bytes: Count
+    snapshot_bytes: Count
+    """All documents together, as a snapshot of the store would hold them."""
+
+
+class ErasurePromise(StrEnum):
+    """Remains of erased bytes when an erasure returns."""
+
+    NO_BYTE = "no_byte"
+    """Nothing, in no file of the store and no remains."""
+    OF_SERVER = "of_server"
+    """As the store of the server, which has the bytes."""
+
+
+class StoreCapabilities(Value):
+    """Promises of a store beyond the rules of all stores."""
+
+    durable: bool
+    """Committed documents outlive the handle."""
+    single_writer: bool
+    """No other process commits to it."""
+    erasure: ErasurePromise
+    ttl: bool
+    """A document whose time is over can be taken away for good."""
+    sealed: bool = False
+    """Bodies and blobs are encrypted before the engine sees them."""
+    following: bool = True
+    """A read shows what other handles have committed, so a reader that waits for more asks again from time to time."""
+
+
+class TranscriptGovernanceBudget(Value):
+    """Bounds of a transcript in one report. They cut lists; they never show what a view hides."""
+
+    page_turns: Count
+    host_refs_per_turn: Count
+    attributes_per_turn: Count
+    attribute_value_bytes: Count
+    redaction_items: Count
+    derived_refs: Count
+    repair_issues: Count
+
+
+class ProfileBudget(Value):
+    """The hard limits of a profile."""
+
+    http_body_bytes: Count
+    source_chars: Count
+    """Of one text that is written: a message, a fact, a procedure."""
+    render_chars: Count
+    """Of one projected block."""
+    maintenance_chars: Count
+    """Of one turn, or of the turns together, that maintenance shows a model."""
+    runtimes: Count
+    """Of how many spaces the indexes are held in memory at once; others are read again when they are asked for."""
+    subscriptions: Count
+    hops: Count
+    transcript: TranscriptGovernanceBudget
+
+
+class Profile(Value):
+    """A kind of place with what it is bounded by. Without `capacity`, the store's device is the bound."""
+
+    name: ProfileName
+    budget: ProfileBudget
+    capacity: StoreCapacity | None = None
+    engines: tuple[str, ...] = ()
+    """The only engines that a store may have here; empty: any."""
+
+    @property
+    def is_esp(self) -> bool:
+        return self.name in {ProfileName.ESP_STANDALONE, ProfileName.ESP_SDK}
+
+
+class Pressure(StrEnum):
+    """Memory pressure of the host; budgets shrink to 100, 60 and 35 per cent."""
+
+    NORMAL = "normal"
+    CAUTIOUS = "cautious"
+    CRITICAL = "critical"
+
+
+class ModeInput(Value):
+    """Mode of the host's device; it decides which actions of memory are admitted now."""
+
+    booting: bool = False
+    pairing_required: bool = False
+    pairing_known: bool = True
+    foreground_overlay: bool = False
+    voice_exclusive: bool = False
+    config_active: bool = False
+    maintenance_active: bool = False
+    safe_mode: bool = False
+    post_reply_deferral_elapsed: bool = True
+    pressure: Pressure = Pressure.NORMAL
+
+
+class HostRoom(Value):
+    """Free memory of the host, and its reserve."""
+
+    free_bytes: Annotated[int, Field(ge=0)]
+    floor_bytes: Annotated[int, Field(ge=0)]
+
+
+class ModeAction(StrEnum):
+    """Action of a memory."""
+
+    WRITE = "write"
+    RECALL = "recall"
+    PROJECT = "project"
+    MAINTAIN = "maintain"
+    INSPECT = "inspect"
+    EXPORT = "export"
+    IMPORT = "import"
+    RECOVER = "recover"
+    CLOSE = "close"
+
+
+class ActionAdmission(Value):
+    """Admission of an action in a mode, and the reason of a refusal."""
+
+    action: ModeAction
+    admitted: bool
+    reason: str = ""

@@ -1,0 +1,419 @@
+"""Resources: files and documents that a user gave, their text searchable chunk by chunk."""
+
+import asyncio
+import ipaddress
+import socket
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from elytron.context import OperationContext
+from elytron.state.conflict_retry import Race
+from elytron_core import limits
+from elytron_core.errors import (
+    Conflict,
+    GatewayRefused,
+    InvalidInput,
+    LimitExceeded,
+    MissingExtra,
+    NotFound,
+    PayloadTooLarge,
+    PermissionRefused,
+    Unreachable,
+)
+from elytron_core.evidence import EvidenceAuthority
+from elytron_core.planes.gateway import RESOURCES, TWINS, Counts, MessageItem, Resource, ResourceStatus, Twin
+from elytron_core.planes.transcript import Message, Metadata
+from elytron_gateway import collection, names
+from elytron_gateway import limits as gateway_limits
+from elytron_gateway.accounts.quotas import Counting, Planned, Room
+from elytron_gateway.collection import Kept, Shelf, commit, record_of
+from elytron_gateway.extraction.child_process import Chunk, Extraction, Unreadable
+from elytron_gateway.extraction.file_type import MEDIA, media_type, readable_types
+from elytron_gateway.names import Owner
+from elytron_gateway.overrides import RESOURCE_TAG, Edits
+from elytron_gateway.sessions import Sessions
+from elytron_gateway.upstream.port import EmbeddedUpstream, Item, Told, Upstream
+
+if TYPE_CHECKING:
+    import httpx
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An uploaded file: its bytes, and what the caller declares about them."""
+
+    data: bytes
+    file_name: str = ""
+    declared: str = ""
+    title: str = ""
+    description: str = ""
+    source: str = ""
+
+
+class Resources:
+    """The resources of every owner. Equal content of one app and project is kept once."""
+
+    def __init__(
+        self,
+        ctx: OperationContext,
+        upstream: Upstream,
+        local: EmbeddedUpstream,
+        sessions: Sessions,
+        edits: Edits,
+        /,
+        *,
+        counting: Counting,
+        extraction: Extraction,
+        max_bytes: int = gateway_limits.RESOURCE_BYTES,
+        types: frozenset[str] = frozenset(),
+    ) -> None:
+        self._ctx = ctx
+        self._upstream = upstream
+        self._local = local
+        self._sessions = sessions
+        self._edits = edits
+        self._counting = counting
+        self._extraction = extraction
+        self._shelf = Shelf(ctx, RESOURCES, Resource)
+        self._twins = Shelf(ctx, TWINS, Twin)
+        self.max_bytes = max_bytes
+        readable = readable_types(reads_media=upstream.reads_media)
+        self._types = types & readable if types else readable
+
+    async def take(self, owner: Owner, given: Given, /, *, room: Room) -> Resource:
+        """Take a file in and make its text searchable; equal content gives the resource that is there.
+
+        An unreadable file is stored with status failed and the reason; another upload tries once more. Raises
+        PayloadTooLarge, UnsupportedMedia, LimitExceeded, or what `room` raises, before anything is kept.
+        """
+        if len(given.data) > self.max_bytes:
+            raise PayloadTooLarge(limit=self.max_bytes, what="the file", way_out="split it")
+        mime = media_type(given.data, name=given.file_name, declared=given.declared, allowed=self._types)
+        kept = await self._register(owner, given, mime, room)
+        if kept.value.is_extracted:
+            return kept.value
+        return await self._ingest(owner, kept, given.data)
+
+    async def retry(self, owner: Owner, resource_id: str, /) -> Resource:
+        """Read a resource's bytes again and make their text searchable. Raises NotFound."""
+        kept = await self._require(owner, resource_id)
+        return await self._ingest(owner, kept, await collection.read(self._ctx, owner.space, kept.key))
+
+    async def all(self, owner: Owner, /) -> list[Resource]:
+        """Return the owner's resources, oldest first."""
+        if await self._ctx.spaces.find(owner.space) is None:
+            return []
+        found = [kept.value async for kept in self._shelf.all(owner.space)]
+        return sorted(found, key=lambda resource: (resource.created_at, resource.resource_id))
+
+    async def extracted(self, owner: Owner, resource_ids: Sequence[str], /) -> dict[str, Resource]:
+        """Return those of `resource_ids` that are the owner's and whose text can be found, by id."""
+        keys = [resource_id.removeprefix("r_") for resource_id in resource_ids if names.is_resource_id(resource_id)]
+        if not keys or await self._ctx.spaces.find(owner.space) is None:
+            return {}
+        found = await self._shelf.among(owner.space, keys)
+        return {resource.resource_id: resource for resource in found.values() if resource.is_extracted}
+
+    async def find(self, owner: Owner, resource_id: str, /) -> Resource | None:
+        """Return a resource, or None if it is missing or another user's."""
+        kept = await self._kept(owner, resource_id)
+        return kept.value if kept is not None else None
+
+    async def delete(self, owner: Owner, resource_id: str, /) -> None:
+        """Remove a resource with its text and bytes, for good. Raises NotFound."""
+        # Search leaves the text out from here on, should the rest be interrupted.
+        key = await self._pend(owner, resource_id)
+        await self._clear(owner, resource_id)
+        await collection.remove(self._ctx, owner.space, key)
+        await self._remove(owner, key)
+        await self._sessions.remove(owner, names.resource(owner.user, resource_id))
+
+    async def _pend(self, owner: Owner, resource_id: str) -> str:
+        """Let a resource's text be found no more, and return its key. Raises NotFound."""
+        race = Race()
+        while True:
+            kept = await self._require(owner, resource_id)
+            now = self._ctx.clock.now()
+            pending = kept.value.model_copy(update={"status": ResourceStatus.PENDING, "updated_at": now})
+            try:
+                await commit(self._ctx, owner.space, self._shelf.put(kept.key, pending, expects=kept.revision))
+            except Conflict as conflict:
+                await race.lost(conflict)
+                continue
+            return kept.key
+
+    async def _register(self, owner: Owner, given: Given, mime: str, room: Room) -> Kept[Resource]:
+        """Return the record of a content, made if there is none."""
+        place = await self._twin_place(owner, given.data)
+        made = self._new(given, mime, place)
+
+        async def plan(counts: Counts) -> Planned[Kept[Resource]]:
+            twin = await self._twins.get(owner.space, place)
+            kept = await self._kept(owner, twin.value.resource_id) if twin is not None else None
+            if kept is not None:
+                return Planned(kept, counts)
+            if counts.resources >= gateway_limits.RESOURCES:
+                raise LimitExceeded(what="resources of a space", limit=gateway_limits.RESOURCES)
+            size = counts.resource_bytes + made.value.size
+            more = counts.model_copy(update={"resources": counts.resources + 1, "resource_bytes": size})
+            await room(more)
+            named = Twin(resource_id=made.value.resource_id)
+            changes = (
+                self._shelf.put(made.key, made.value, expects=0),
+                self._twins.put(place, named, expects=twin.revision if twin is not None else 0),
+            )
+            return Planned(made, more, changes)
+
+        kept = await self._counting.change(owner.space, plan)
+        return Kept(kept.key, kept.value, max(kept.revision, 1))
+
+    async def _remove(self, owner: Owner, key: str) -> None:
+        """Let go of a resource's record, and of the look-up that leads to it."""
+
+        async def plan(counts: Counts) -> Planned[None]:
+            kept = await self._shelf.get(owner.space, key)
+            if kept is None:
+                return Planned(None, counts)
+            gone = [self._shelf.remove(kept)]
+            twin = await self._twins.get(owner.space, kept.value.twin)
+            if twin is not None and twin.value.resource_id == kept.value.resource_id:
+                gone.append(self._twins.remove(twin))
+            size = counts.resource_bytes - kept.value.size
+            fewer = counts.model_copy(update={"resources": counts.resources - 1, "resource_bytes": size})
+            return Planned(None, fewer, tuple(gone))
+
+        await self._counting.change(owner.space, plan)
+
+    def _new(self, given: Given, mime: str, place: str) -> Kept[Resource]:
+        key = collection.new_key(self._ctx)
+        now = self._ctx.clock.now()
+        resource = Resource(
+            resource_id=f"r_{key}",
+            title=given.title,
+            description=given.description,
+            file_name=given.file_name[: limits.NAME_CHARS],
+            mime=mime,
+            size=len(given.data),
+            source=given.source,
+            twin=place,
+            created_at=now,
+            updated_at=now,
+        )
+        return Kept(key, self._shelf.admit(resource), 0)
+
+    async def _ingest(self, owner: Owner, kept: Kept[Resource], data: bytes) -> Resource:
+        await collection.keep(self._ctx, owner.space, kept.key, data)
+        session = names.resource(owner.user, kept.value.resource_id)
+        try:
+            told = await self._read(owner, kept.value, data)
+            await self._clear(owner, kept.value.resource_id)
+            await self._upstream.add(owner, session, told)
+            await self._upstream.flush(owner, session)
+        except Unreadable as error:
+            return await self._settle(owner, kept, ResourceStatus.FAILED, problem=error.problem)
+        except (GatewayRefused, MissingExtra, Unreachable) as error:
+            return await self._settle(owner, kept, ResourceStatus.FAILED, problem=error.message)
+        return await self._settle(owner, kept, ResourceStatus.EXTRACTED, chunks=len(told))
+
+    async def _read(self, owner: Owner, resource: Resource, data: bytes) -> list[Told]:
+        """Return what is sent upstream: the text in chunks, or the file itself if it is a picture or a sound."""
+        if resource.mime in MEDIA:
+            return [_whole(resource, owner, data)]
+        chunks = await self._extraction.chunks(data, resource.mime)
+        return [_told(resource, owner, number, chunk) for number, chunk in enumerate(chunks)]
+
+    async def _settle(
+        self, owner: Owner, kept: Kept[Resource], status: ResourceStatus, *, problem: str = "", chunks: int = 0
+    ) -> Resource:
+        settled = kept.value.model_copy(
+            update={
+                "status": status,
+                "problem": problem[: limits.REASON_CHARS],
+                "chunks": chunks,
+                "updated_at": self._ctx.clock.now(),
+            }
+        )
+        try:
+            await commit(self._ctx, owner.space, self._shelf.put(kept.key, settled, expects=kept.revision))
+        except Conflict:
+            # Another request took the same content in, or removed it; what it says holds.
+            now = await self._kept(owner, kept.value.resource_id)
+            if now is None:
+                raise NotFound(what="resource", name=kept.value.resource_id) from None
+            return now.value
+        return settled
+
+    async def _clear(self, owner: Owner, resource_id: str) -> None:
+        """Remove the text that an earlier reading left in the resource's session."""
+        session = names.resource(owner.user, resource_id)
+        await self._edits.lift_all(owner, session)
+        await self._local.erase_session(owner, session)
+
+    async def _require(self, owner: Owner, resource_id: str) -> Kept[Resource]:
+        kept = await self._kept(owner, resource_id)
+        if kept is None:
+            raise NotFound(what="resource", name=resource_id)
+        return kept
+
+    async def _kept(self, owner: Owner, resource_id: str) -> Kept[Resource] | None:
+        key = resource_id.removeprefix("r_")
+        if not names.is_resource_id(resource_id) or await self._ctx.spaces.find(owner.space) is None:
+            return None
+        return await self._shelf.get(owner.space, key)
+
+    async def _twin_place(self, owner: Owner, data: bytes) -> str:
+        return (await record_of(self._ctx, owner.space)).tag("gateway twin", sha256(data).hexdigest())
+
+
+def _whole(resource: Resource, owner: Owner, data: bytes) -> Told:
+    kind = resource.mime.partition("/")[0]
+    words = "\n".join(text for text in (resource.title, resource.description) if text)
+    told = _told(resource, owner, 0, Chunk(words or f"[{kind}: {resource.file_name}]"))
+    named = (Item(MessageItem(type="text", text=words)),) if words else ()
+    file = MessageItem(type=kind, name=resource.file_name, ext=MEDIA[resource.mime])
+    return replace(told, items=(*named, Item(file, data)), is_file_alone=True)
+
+
+def _told(resource: Resource, owner: Owner, number: int, chunk: Chunk) -> Told:
+    metadata: Metadata = {"resource_id": resource.resource_id, "chunk": number}
+    if chunk.page is not None:
+        metadata["page"] = chunk.page
+    if chunk.heading:
+        metadata["heading"] = chunk.heading
+    # A document's words are its author's, not its uploader's.
+    said = Message(
+        text=chunk.text,
+        speaker=owner.user,
+        at=resource.created_at,
+        authority=EvidenceAuthority.EXTERNAL_CONTENT,
+    )
+    return Told(said, key=f"{resource.resource_id}.{number}", tags=(RESOURCE_TAG,), metadata=metadata)
+
+
+REDIRECTS = 3
+WAIT_S = 30.0
+_ENCODINGS = frozenset({"identity", "", "gzip", "x-gzip"})
+_GZIP_BITS = 16 + zlib.MAX_WBITS
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Sources that external resources may be read from. None by default."""
+
+    hosts: frozenset[str] = frozenset()
+    folders: tuple[Path, ...] = ()
+
+
+async def read(uri: str, allowed: Allowed, /, *, max_bytes: int) -> Given:
+    """Return the content at `uri`.
+
+    Raises PermissionRefused for an address that is not allowed, NotFound, PayloadTooLarge, Unreachable.
+    """
+    address = urlsplit(uri)
+    match address.scheme.lower():
+        case "file":
+            return await asyncio.to_thread(_file, address.netloc, unquote(address.path), allowed, max_bytes)
+        case "http" | "https":
+            return await _web(uri, allowed, max_bytes)
+        case _:
+            raise InvalidInput(field="uri", problem="is none that begins with https:, http: or file:")
+
+
+def _file(host: str, path: str, allowed: Allowed, max_bytes: int) -> Given:
+    refusal = PermissionRefused("this address is in no folder that the server reads resources from")
+    if host not in {"", "localhost"}:
+        raise refusal
+    try:
+        # Links are followed before the file's folder is checked.
+        real = Path(path).resolve(strict=True)
+    except (OSError, ValueError):
+        raise refusal from None
+    if not any(real.is_relative_to(folder.resolve()) for folder in allowed.folders) or not real.is_file():
+        raise refusal
+    with real.open("rb") as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="give a part of it")
+    return Given(data, file_name=real.name, source=f"file://{path}")
+
+
+async def _web(uri: str, allowed: Allowed, max_bytes: int) -> Given:
+    try:
+        import httpx
+    except ImportError as error:
+        raise MissingExtra(extra="client", purpose="reading external resources") from error
+    address = uri
+    async with httpx.AsyncClient(timeout=WAIT_S, follow_redirects=False, trust_env=False) as client:
+        for _ in range(REDIRECTS + 1):
+            url, host = await _checked(address, allowed)
+            headers = {"Host": host, "Accept-Encoding": "gzip"}
+            try:
+                request = client.build_request("GET", url, headers=headers, extensions={"sni_hostname": host})
+                response = await client.send(request, stream=True)
+                try:
+                    if response.is_redirect:
+                        address = str(httpx.URL(address).join(response.headers.get("location", "")))
+                        continue
+                    if response.status_code != 200:
+                        raise NotFound(what="resource at this address", name=host)
+                    return await _body(response, uri, max_bytes)
+                finally:
+                    await response.aclose()
+            except httpx.HTTPError as error:
+                raise Unreachable(f"{host!r} does not answer: {type(error).__name__}") from None
+    raise PermissionRefused(f"this address leads on more than {REDIRECTS} times")
+
+
+async def _body(response: "httpx.Response", uri: str, max_bytes: int) -> Given:
+    """Return the body, its inflated bytes counted as they come. Raises PayloadTooLarge, Unreachable."""
+    packed = response.headers.get("content-encoding", "identity").strip().lower()
+    if packed not in _ENCODINGS:
+        raise Unreachable("the content of this address is packed in another way than gzip, once")
+    inflater = zlib.decompressobj(_GZIP_BITS) if "gzip" in packed else None
+    data = bytearray()
+    try:
+        async for piece in response.aiter_raw():
+            data += inflater.decompress(piece, max_bytes + 1 - len(data)) if inflater is not None else piece
+            if len(data) > max_bytes:
+                raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="give a part of it")
+    except zlib.error:
+        raise Unreachable("the content of this address is damaged: it is said to be packed and is not") from None
+    name = urlsplit(uri).path.rpartition("/")[2][: limits.NAME_CHARS]
+    return Given(bytes(data), file_name=name, declared=response.headers.get("content-type", ""), source=uri)
+
+
+async def _checked(uri: str, allowed: Allowed) -> tuple[str, str]:
+    """Return the address with its host replaced by the address number that was judged, and the host's name.
+
+    The name is looked up once, so that the check and the read use the same answer.
+    """
+    address = urlsplit(uri)
+    host = (address.hostname or "").lower()
+    if host not in allowed.hosts or address.scheme not in {"http", "https"} or address.username is not None:
+        raise PermissionRefused("this address is on no host that the server reads resources from")
+    port = address.port or (443 if address.scheme == "https" else 80)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        raise Unreachable(f"{host!r} cannot be found") from None
+    number = str(found[0][4][0])
+    is_named = _is_number(host)
+    if not is_named and not ipaddress.ip_address(number).is_global:
+        raise PermissionRefused("this address leads into a private network")
+    bracketed = f"[{number}]" if ":" in number else number
+    rest = address._replace(netloc=f"{bracketed}:{port}", fragment="").geturl()
+    return rest, host
+
+
+def _is_number(host: str) -> bool:
+    """Return whether a host is an address number; one that an operator allows by its number may be private."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,1 +1,0 @@
-"""Files and documents of users: where they come from, and their text in chunks."""

@@ -1,1 +1,0 @@
-"""An index as bytes, out and in."""

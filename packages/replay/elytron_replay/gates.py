@@ -1,0 +1,387 @@
+"""The benchmark wall: a memory's quality, measured by fixtures on a real runtime, against a bar."""
+
+import json
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from elytron_core import limits
+from elytron_core.errors import InvalidInput, UnreadableFile
+from elytron_core.model import Value
+from elytron_core.ports.store import KeyProvider
+from elytron_core.scope import Scope
+from elytron_replay import engines, runner
+from elytron_replay.comparison import expectations
+from elytron_replay.engines import Engine
+from elytron_replay.fixture import Fixture, Object, ReportPath, Slug, Step, StoryClock, load, value_in
+from elytron_replay.runner import Outcome, Told, run_fixture
+
+NOISE = {"compact": 8, "full": 160}
+"""Messages of another conversation that stand around a case's own, by size."""
+WHOLE = 10_000
+"""All of it, in basis points."""
+
+
+class WallKind(StrEnum):
+    """Kind of measured quality."""
+
+    MULTI_SESSION_RECALL = "multi_session_recall"
+    TEMPORAL_UPDATE = "temporal_update"
+    SUBJECT_PROJECTION = "subject_projection"
+    SOUL_REGRESSION = "soul_regression"
+    PROCEDURAL_REUSE = "procedural_reuse"
+    PRIVACY_REFUSAL = "privacy_refusal"
+    TOOL_EXPERIENCE = "tool_experience"
+
+
+class WallSize(StrEnum):
+    """Amount of other content in the memory."""
+
+    COMPACT = "compact"
+    FULL = "full"
+
+
+class EvaluationSource(StrEnum):
+    """Source of figures. The wall's own are always of a runtime that was really asked."""
+
+    CONTRACT_BASELINE = "contract_baseline"
+    RUNTIME_REPLAY = "runtime_replay"
+    GOLDEN_JUDGE = "golden_judge"
+
+
+class Probe(Value):
+    """One question to the memory: which texts must come back, and which must not appear anywhere."""
+
+    op: Literal["recall", "project"]
+    request: Object
+    within: ReportPath | None = None
+    """Path in the report; without it, the hits of a recall and the block of a projection."""
+    relevant: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        return self.within or ("hits" if self.op == "recall" else "system_memory_block")
+
+
+class WallCase(Value):
+    """A story and what is asked at its end."""
+
+    format: Literal["elytron.wall"]
+    version: Literal[1]
+    id: Slug
+    kind: WallKind
+    title: Annotated[str, Field(min_length=1, max_length=limits.REASON_CHARS)]
+    scope: Scope
+    clock: StoryClock
+    noise: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)] | None = None
+    """A file of messages, JSON Lines with `name` and `content`, relative to the case's folder."""
+    steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=400)]
+    probes: Annotated[tuple[Probe, ...], Field(min_length=1, max_length=64)]
+
+
+class Metrics(Value):
+    """Result of a case: shares in basis points, and sizes."""
+
+    accuracy: int
+    """Questions answered wholly: everything relevant found, nothing forbidden shown."""
+    precision: int
+    """Of the first places, those that hold something relevant."""
+    faithfulness: int
+    """Blocks of which every line says what its memory says."""
+    reuse: int
+    """Questions for a procedure or a tool that were answered by one."""
+    recall_at_5: int
+    recall_at_10: int
+    recall_at_20: int
+    recall_at_50: int
+    mrr: int
+    violations: int
+    latency_ms: float
+    tokens: int
+    bytes: int
+
+
+class Thresholds(Value):
+    """The bar: at least these shares, at most these sizes."""
+
+    accuracy: int = 9_000
+    precision: int = 8_500
+    faithfulness: int = 8_500
+    reuse: int = 8_500
+    violations: int = 0
+    latency_ms: float = 500.0
+    tokens: int = 4_096
+    bytes: int = 256 * 1024
+
+    def shortfalls(self, found: Metrics, /) -> tuple[str, ...]:
+        """Return what is not good enough, by name with both figures."""
+        least = ("accuracy", "precision", "faithfulness", "reuse")
+        most = ("violations", "latency_ms", "tokens", "bytes")
+        low = [name for name in least if getattr(found, name) < getattr(self, name)]
+        high = [name for name in most if getattr(found, name) > getattr(self, name)]
+        return tuple(
+            f"{name}: {getattr(found, name):g} {'<' if name in low else '>'} {getattr(self, name):g}"
+            for name in (*low, *high)
+        )
+
+
+class WallRow(Value):
+    """One case at one size on one store."""
+
+    store: str
+    case: str
+    kind: WallKind
+    size: WallSize
+    metrics: Metrics | None
+    """None if the fixture itself failed."""
+    shortfalls: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return self.metrics is not None and not self.shortfalls
+
+
+class WallReport(Value):
+    """The wall: every case at both sizes on each store, and the kinds that no case measures."""
+
+    stores: tuple[str, ...]
+    evaluation_source: EvaluationSource = EvaluationSource.RUNTIME_REPLAY
+    rows: tuple[WallRow, ...]
+    missing: tuple[WallKind, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Return whether every kind is measured and every case is good enough on every store."""
+        return bool(self.rows) and not self.below
+
+    @property
+    def below(self) -> tuple[str, ...]:
+        """Return the stores on which a case is not good enough; all of them where a kind is not measured."""
+        missed = {row.store for row in self.rows if not row.ok}
+        return tuple(store for store in self.stores if self.missing or store in missed)
+
+
+async def run_wall(
+    cases: Sequence[Path],
+    stores: Sequence[str | Engine] = ("memory",),
+    /,
+    *,
+    keys: KeyProvider | None = None,
+    thresholds: Thresholds | None = None,
+    sizes: Sequence[WallSize] = tuple(WallSize),
+) -> WallReport:
+    """Tell every case to a fresh store of each of `stores` at each size, and hold the answers against the bar.
+
+    Stores are named as `engines.engine` knows them, or are engines of the caller's own. Raises UnreadableFile before
+    anything runs where a case is not well formed, InvalidInput for an unknown store.
+    """
+    used = engines.engines(stores, keys=keys)
+    bar = thresholds or Thresholds()
+    loaded = [(path, load_case(path)) for path in cases]
+    rows = [
+        await _row(case, path.parent, engine, size, bar) for engine in used for path, case in loaded for size in sizes
+    ]
+    measured = {case.kind for _, case in loaded}
+    return WallReport(
+        stores=tuple(engine.name for engine in used),
+        rows=tuple(rows),
+        missing=tuple(kind for kind in WallKind if kind not in measured),
+    )
+
+
+def load_case(path: Path, /) -> WallCase:
+    """Return the case in the file `path`. Raises UnreadableFile."""
+    return value_in(path, WallCase)
+
+
+def render_wall(report: WallReport, /) -> str:
+    """Return a table of each store, the cases below the bar, and the stores that were measured."""
+    lines = [line for store in report.stores for line in _table(store, report)]
+    lines += [f"no case measures {kind.value}" for kind in report.missing]
+    state = f"is below the bar on {', '.join(report.below)}" if report.below else f"holds on {', '.join(report.stores)}"
+    return "\n".join((*lines, f"the wall {state} ({report.evaluation_source.value})"))
+
+
+def _table(store: str, report: WallReport) -> Iterator[str]:
+    rows = [row for row in report.rows if row.store == store]
+    yield f"{store:<18} {'size':<8} {'accuracy':>8} {'precision':>9} {'mrr':>6} {'bad':>4} {'ms':>6} {'tokens':>6}"
+    for row in rows:
+        found = row.metrics
+        figures = (
+            f"{found.accuracy:>8} {found.precision:>9} {found.mrr:>6} {found.violations:>4} {found.latency_ms:>6g} "
+            f"{found.tokens:>6}"
+            if found is not None
+            else "the story did not go as written"
+        )
+        yield f"{row.case:<18} {row.size.value:<8} {figures}"
+    yield from (f"{row.case}, {row.size.value}: {flaw}" for row in rows for flaw in row.shortfalls)
+    yield ""
+
+
+async def _row(case: WallCase, folder: Path, engine: Engine, size: WallSize, bar: Thresholds) -> WallRow:
+    outcome = await run_fixture(_story(case, folder, size), engine, beside=folder)
+    asked = outcome.steps[len(outcome.steps) - len(case.probes) :]
+    if not outcome.ok:
+        metrics, shortfalls = None, tuple(_failures(outcome))
+    else:
+        metrics = measure(case.kind, list(zip(case.probes, asked, strict=True)))
+        shortfalls = bar.shortfalls(metrics)
+    return WallRow(store=engine.name, case=case.id, kind=case.kind, size=size, metrics=metrics, shortfalls=shortfalls)
+
+
+def _failures(outcome: Outcome) -> Iterator[str]:
+    for told in outcome.steps:
+        for found in told.problems:
+            yield f"step {told.number}: {found.path} is {found.right}, not {found.left}"
+
+
+def _story(case: WallCase, folder: Path, size: WallSize) -> Fixture:
+    """Return the case as a fixture: noise, its own steps, its questions."""
+    noise = _noise(case, folder, NOISE[size]) if case.noise is not None else ()
+    asked = tuple(Step(op=probe.op, request=probe.request) for probe in case.probes)
+    return Fixture(
+        format="elytron.fixture",
+        version=1,
+        id=case.id,
+        title=case.title,
+        spaces=(case.scope.space,),
+        scope=case.scope,
+        clock=case.clock,
+        steps=(*noise, *case.steps, *asked),
+    )
+
+
+def _noise(case: WallCase, folder: Path, count: int) -> tuple[Step, ...]:
+    assert case.noise is not None
+    path = folder / case.noise
+    try:
+        lines = path.read_text("utf-8").splitlines()[:count]
+    except OSError as error:
+        raise UnreadableFile(name=path.name, problem=f"cannot be read: {error.strerror}") from None
+    turns: list[JsonValue] = []
+    for line in lines:
+        said = json.loads(line)
+        turns.append({"messages": [{"role": "user", "speaker": said["name"], "text": said["content"]}]})
+    elsewhere = case.scope.model_copy(update={"conversation": "another person's talk"})
+    write: JsonValue = {"kind": "transcript", "turns": turns}
+    return (Step(op="write", request={"scope": elsewhere.model_dump(mode="json"), "write": write}),)
+
+
+def measure(kind: WallKind, asked: Sequence[tuple[Probe, Told]], /) -> Metrics:
+    """Return what the answers come to; a share of nothing is whole."""
+    found = [_Answer(probe, told) for probe, told in asked]
+    sought = [answer for answer in found if answer.probe.relevant]
+    blocks = [answer for answer in found if answer.probe.op == "project"]
+    reused = sought if kind in {WallKind.PROCEDURAL_REUSE, WallKind.TOOL_EXPERIENCE} else []
+    ranked = [answer for answer in sought if answer.is_list]
+    return Metrics(
+        accuracy=_share([answer.is_right for answer in found]),
+        precision=_share([answer.precision for answer in ranked]),
+        faithfulness=_share([answer.is_faithful for answer in blocks]),
+        reuse=_share([answer.is_right for answer in reused]),
+        recall_at_5=_share([answer.recall(5) for answer in ranked]),
+        recall_at_10=_share([answer.recall(10) for answer in ranked]),
+        recall_at_20=_share([answer.recall(20) for answer in ranked]),
+        recall_at_50=_share([answer.recall(50) for answer in ranked]),
+        mrr=_share([answer.reciprocal_rank for answer in ranked]),
+        violations=sum(answer.violations for answer in found),
+        latency_ms=round(max(told.elapsed_ms for _, told in asked), 1),
+        tokens=max(answer.tokens for answer in found),
+        bytes=max(len(json.dumps(told.report).encode()) for _, told in asked),
+    )
+
+
+def _share(parts: Sequence[float]) -> int:
+    return round(WHOLE * sum(parts) / len(parts)) if parts else WHOLE
+
+
+class _Answer:
+    """A report beside what was asked."""
+
+    def __init__(self, probe: Probe, told: Told, /) -> None:
+        self.probe = probe
+        self._whole = json.dumps(told.report, ensure_ascii=False)
+        place = expectations.pick(told.report, probe.place)
+        self.is_list = isinstance(place, list)
+        self._items = [_text(part) for part in place] if isinstance(place, list) else [_text(place)]
+        checks = told.report.get("checks") if isinstance(told.report, dict) else None
+        self.is_faithful = not isinstance(checks, dict) or checks.get("faithful") is not False
+
+    @property
+    def violations(self) -> int:
+        return sum(text in self._whole for text in self.probe.forbidden)
+
+    @property
+    def is_right(self) -> bool:
+        return not self.violations and self.recall(5) == 1.0
+
+    @property
+    def tokens(self) -> int:
+        return sum(len(item) for item in self._items) // 4
+
+    @property
+    def precision(self) -> float:
+        """Of as many first places as there are relevant texts, the share that holds one."""
+        first = self._items[: len(self.probe.relevant)]
+        return sum(any(text in item for text in self.probe.relevant) for item in first) / len(self.probe.relevant)
+
+    @property
+    def reciprocal_rank(self) -> float:
+        hits = (rank for rank, item in enumerate(self._items, 1) if any(text in item for text in self.probe.relevant))
+        return 1 / next(hits, 1 << 30)
+
+    def recall(self, places: int, /) -> float:
+        """Return the share of the relevant texts in the first places; a text has one place."""
+        if not self.probe.relevant:
+            return 1.0
+        first = self._items[:places]
+        return sum(any(text in item for item in first) for text in self.probe.relevant) / len(self.probe.relevant)
+
+
+def _text(part: JsonValue) -> str:
+    if isinstance(part, dict) and isinstance(part.get("text"), str):
+        return str(part["text"])
+    return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
+
+
+class GateReport(Value):
+    """Coverage of operations by fixtures, and the required operations that are missing."""
+
+    exercised: dict[str, tuple[str, ...]]
+    """Each registered operation and the fixtures in which it succeeds; a step that is refused exercises nothing."""
+    demanded: tuple[str, ...]
+    """Operations without which the gate stays shut."""
+    missing: tuple[str, ...]
+    """Demanded operations that no fixture exercises, mandatory ones first."""
+
+    @property
+    def ok(self) -> bool:
+        """Return whether nothing is missing."""
+        return not self.missing
+
+
+def gate(fixtures: Sequence[Path], /, *, demanded: Sequence[str] = ()) -> GateReport:
+    """Return which operations `fixtures` exercise; nothing is run.
+
+    The mandatory operations are demanded of every set, and with them `demanded`: what a host uses beyond them. Raises
+    UnreadableFile, InvalidInput for a name that is no operation.
+    """
+    known = runner.names()
+    if not set(demanded) <= {*known}:
+        raise InvalidInput(field="demanded", problem=f"has a name that is no operation; there are {', '.join(known)}")
+    loaded = [load(path) for path in fixtures]
+    names = tuple(dict.fromkeys((*runner.MANDATORY, *known)))
+    exercised = {
+        name: tuple(
+            fixture.id for fixture in loaded if any(step.op == name and step.error is None for step in fixture.steps)
+        )
+        for name in names
+    }
+    wanted = tuple(name for name in names if name in {*runner.MANDATORY, *demanded})
+    return GateReport(
+        exercised=exercised, demanded=wanted, missing=tuple(name for name in wanted if not exercised[name])
+    )

@@ -1,1 +1,0 @@
-"""Gates for a set of fixtures: coverage of operations, and quality."""

@@ -1,0 +1,177 @@
+"""The everyday calls by the names that mem0's users know."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from elytron.api import arguments
+from elytron.api.base import Face
+from elytron.api.everyday import EverydayFace
+from elytron.api.metadata_filters import filters_from
+from elytron_core import limits
+from elytron_core.contracts import control, recall
+from elytron_core.contracts.control import (
+    ControlDecision,
+    ControlOutcome,
+    Hidden,
+    MemoryControlReport,
+    MemoryCorrectRequest,
+    MemoryEraseRequest,
+    MemoryForgetRequest,
+    MemoryGetRequest,
+    MemoryListReport,
+    MemoryListRequest,
+)
+from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_core.scope import Scope
+
+
+async def delete_all(
+    memory: Face, /, *, user_id: str | None, agent_id: str | None, run_id: str | None
+) -> MemoryControlReport:
+    """Erase the memories of the ids; a call without ids is refused, so that an omission does not clear everything."""
+    scope = arguments.scope_of(memory.scope, user_id=user_id)
+    if user_id is None and agent_id is None and run_id is None:
+        raise ScopeMissing(operation="delete_all", way_out="name a user_id, agent_id or run_id, or erase a whole space")
+    if scope is None:
+        raise ScopeMissing(operation="delete_all", way_out=arguments.NO_USER)
+    if agent_id is None and run_id is None:
+        return await memory.operate(MemoryEraseRequest(scope=scope, whole_space=scope.space), MemoryControlReport)
+    _, filters = arguments.narrowed_by(None, agent_id=agent_id, run_id=run_id)
+    decisions: list[ControlDecision] = []
+    removed: dict[str, int] = {}
+    derived: list[str] = []
+    sequence = 0
+    while True:
+        listing = MemoryListRequest(
+            scope=scope,
+            limit=limits.WRITES_PER_REQUEST,
+            filters=filters,
+            hidden=Hidden.LISTED,
+            include_private=True,
+        )
+        page = await memory.operate(listing, MemoryListReport)
+        if not page.items:
+            break
+        erasure = MemoryEraseRequest(scope=scope, ids=tuple(item.id for item in page.items))
+        erased = await memory.operate(erasure, MemoryControlReport)
+        decisions += erased.decisions
+        derived += erased.derived
+        sequence = erased.sequence
+        for name, count in erased.removed.items():
+            removed[name] = removed.get(name, 0) + count
+    return MemoryControlReport(
+        space=scope.space,
+        decisions=tuple(decisions),
+        changed=bool(decisions),
+        sequence=sequence,
+        removed=removed,
+        derived=tuple(derived),
+    )
+
+
+EDIT_OF = "edit_of"
+"""Metadata of an edited message: the id of the one that it replaces."""
+
+
+async def update(memory: Face, memory_id: str, text: str, /, *, user_id: str | None) -> MemoryControlReport:
+    """Give a memory another text; the report names the new memory's id. Its earlier text stays in history."""
+    scope = arguments.scope_of(memory.scope, user_id=user_id)
+    asked = MemoryGetRequest(scope=scope, id=memory_id, include_private=True)
+    found = await _latest(memory, scope, await memory.operate(asked, RecallHit))
+    match found.plane:
+        case Plane.LONG_TERM:
+            correction = MemoryCorrectRequest(scope=scope, id=memory_id, content=text)
+            return await memory.operate(correction, MemoryControlReport)
+        case Plane.TRANSCRIPT:
+            return await _edit(memory, scope, found, text)
+        case _:
+            raise InvalidInput(field="memory_id", problem=f"is of {found.plane.value}: messages and facts are updated")
+
+
+async def _latest(memory: Face, scope: Scope | None, found: RecallHit) -> RecallHit:
+    """Return what is shown for a memory: itself, or the edit of it that was not edited since."""
+    while found.plane is Plane.TRANSCRIPT:
+        asked = MemoryListRequest(scope=scope, filters=filters_from({EDIT_OF: found.id}), include_private=True)
+        edits = (await memory.operate(asked, MemoryListReport)).items
+        if not edits:
+            break
+        found = edits[-1]
+    return found
+
+
+async def _edit(memory: Face, scope: Scope | None, found: RecallHit, text: str) -> MemoryControlReport:
+    """Store the edit as said by the same speaker at the same time, then hide the message: never is neither shown."""
+    said = {"role": found.role, "content": text, "name": found.speaker, "timestamp": found.at}
+    write = arguments.transcript_of([said], tags=found.tags, metadata=found.metadata | {EDIT_OF: found.id})
+    place = scope
+    if scope is not None:
+        place = scope.model_copy(update={"channel": found.channel, "conversation": found.conversation, "chat": None})
+    written = await memory.operate(MemoryWriteRequest(scope=place, write=write), MemoryWriteReport)
+    (stored,) = written.decisions
+    if stored.id is None:
+        raise InvalidInput(field="text", problem=f"was not stored: {stored.reason or stored.outcome.value}")
+    hiding = MemoryForgetRequest(scope=scope, ids=(found.id,), reason=f"edited: {stored.id} replaces it")
+    hidden = await memory.operate(hiding, MemoryControlReport)
+    decision = ControlDecision(id=found.id, outcome=ControlOutcome.CHANGED, plane=found.plane, new_id=stored.id)
+    return hidden.model_copy(update={"decisions": (decision,)})
+
+
+class Mem0Face(EverydayFace):
+    """List, update and delete as mem0 calls them; `search` is another name of `recall`."""
+
+    async def get_all(
+        self,
+        *,
+        limit: int = 100,
+        top_k: int | None = None,
+        cursor: str | None = None,
+        filters: recall.RecallFilters | Mapping[str, Any] | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+    ) -> control.MemoryListReport:
+        """Read memories a page at a time, by mem0's name.
+
+        >>> _ = memory.add("The kiln fires at nine.", run_id="pottery")
+        >>> [item.text for item in memory.get_all(run_id="pottery")]
+        ['The kiln fires at nine.']
+        """
+        user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+        most = limit if top_k is None else top_k
+        return await self.list(limit=most, cursor=cursor, filters=narrowed, user_id=user_id)
+
+    async def update(self, memory_id: str, text: str, *, user_id: str | None = None) -> control.MemoryControlReport:
+        """Give a fact or a message another text, by mem0's name. Raises NotFound.
+
+        A fact is corrected. A message is hidden and the edit takes its place: of its speaker, at its time, with
+        the message's id as `edit_of` in its metadata. The report names the new memory as `new_id`; the earlier text
+        stays in history.
+
+        >>> memory.update(key, "The boat key hangs in the hall.").changed
+        True
+        >>> memory.recall("where is the boat key?")[0].text
+        'The boat key hangs in the hall.'
+        """
+        return await update(self, memory_id, text, user_id=user_id)
+
+    async def delete(self, memory_id: str, *, user_id: str | None = None) -> control.MemoryControlReport:
+        """Erase one memory, by mem0's name. Raises NotFound.
+
+        >>> memory.delete(key).changed
+        True
+        """
+        await self.get(memory_id, include_private=True, user_id=user_id)
+        return await self.erase(memory_id, user_id=user_id)
+
+    async def delete_all(
+        self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> control.MemoryControlReport:
+        """Erase a user's space, or an agent's or run's part of it, by mem0's name. Raises ScopeMissing without any.
+
+        >>> _ = memory.add("Table for two at eight.", agent_id="concierge")
+        >>> len(memory.delete_all(agent_id="concierge").decisions)
+        1
+        """
+        return await delete_all(self, user_id=user_id, agent_id=agent_id, run_id=run_id)

@@ -1,1 +1,0 @@
-"""The calls by the names that users of mem0 know."""

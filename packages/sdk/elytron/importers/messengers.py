@@ -1,0 +1,198 @@
+"""Chats exported from messengers: WhatsApp's text and Telegram's JSON."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Final
+
+from elytron.importers import message_shape
+from elytron.importers.message_shape import LeftOut, Omission, Place, Said
+from elytron_core import strict_json
+from elytron_core.clock import Instant, instant
+from elytron_core.errors import InvalidInput
+from elytron_core.evidence import Role
+from elytron_core.scope import ConversationKey
+from elytron_core.strict_json import Json
+from elytron_core.text import similarity
+
+_MARK: Final = "\u200e"
+"""Stands before what WhatsApp wrote itself: a notice, or the stand-in of a picture."""
+_LINE: Final = re.compile(
+    r"\u200e?(?P<open>\[)?(?P<a>\d{1,4})(?P<sep>[./-])(?P<b>\d{1,2})(?P=sep)(?P<c>\d{2,4}),?\s(?:[^\W\d]{2,4}\s)?"
+    r"(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?(?:\s?(?P<half>[AaPp])\.?\s?[Mm]\.?)?"
+    r"(?(open)\]|\s-)\s(?P<rest>.*)"
+)
+_SPEAKER: Final = re.compile(r"(?P<name>[^:]{1,100}): ?(?P<words>.*)", re.DOTALL)
+_STAND_IN: Final = re.compile(r"<[^<>\n]+>|\u200e.*", re.DOTALL)
+_EDITED: Final = re.compile(r"\s*\u200e?<[^<>\n]+>\Z")
+_DELETED: Final = frozenset({"This message was deleted", "You deleted this message", "null"})
+_ORDERS: Final = ("dmy", "mdy", "ymd")
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A line with its date, and the lines that continue it."""
+
+    date: tuple[int, int, int]
+    separator: str
+    time: tuple[int, int, int]
+    is_halved: bool
+    text: str
+
+
+def begins(text: str, /) -> bool:
+    """Return whether `text` begins as an exported chat does."""
+    return _LINE.match(text.lstrip("\ufeff\r\n ")) is not None
+
+
+def read_whatsapp_export(document: Json, home: ConversationKey, place: Place, /) -> Iterator[Said | LeftOut]:
+    """Yield what was written, in order; notices, stand-ins of media and deleted messages are not."""
+    entries = _entries(message_shape.words(document))
+    order = _order(entries)
+    for position, entry in enumerate(entries):
+        place.now(f"message {position + 1}", (position + 1) / len(entries))
+        said = _SPEAKER.match(entry.text)
+        if said is None or entry.text.startswith(_MARK):
+            yield LeftOut(Omission.SERVICE)
+            continue
+        words = said["words"].strip(" \n")
+        if words.lstrip(_MARK).rstrip(".") in _DELETED:
+            yield LeftOut(Omission.DELETED)
+        elif _STAND_IN.fullmatch(words):
+            yield LeftOut(Omission.MEDIA)
+        elif not (words := _EDITED.sub("", words) if _MARK in words else words).strip():
+            yield LeftOut(Omission.NO_WORDS)
+        else:
+            speaker = message_shape.title(said["name"].strip("\u202a\u202c\u200e~ "))
+            draft = message_shape.turn(
+                home, position=position, role=Role.USER, text=words, speaker=speaker, at=_at(entry, order)
+            )
+            yield Said(conversation=home, turn=draft, title=None, done_bytes=place.done_bytes)
+
+
+def _entries(text: str) -> list[_Entry]:
+    found: list[_Entry] = []
+    for line in text.replace("\u202f", " ").replace("\r\n", "\n").split("\n"):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            if found:
+                found[-1].text += f"\n{line}"
+            continue
+        hour = int(match["hour"])
+        if match["half"] is not None:
+            hour = hour % 12 + (12 if match["half"] in "pP" else 0)
+        found.append(
+            _Entry(
+                date=(int(match["a"]), int(match["b"]), int(match["c"])),
+                separator=match["sep"],
+                time=(hour, int(match["minute"]), int(match["second"] or 0)),
+                is_halved=match["half"] is not None,
+                text=match["rest"],
+            )
+        )
+    return found
+
+
+def _order(entries: Sequence[_Entry]) -> str:
+    """Return the order of day, month and year that fits every date, and in which time goes backwards least."""
+    fitting = [order for order in _ORDERS if all(_moment(entry, order) is not None for entry in entries)]
+    if not fitting:
+        raise InvalidInput(field="dates", problem="are in no order of day, month and year")
+    usual = "mdy" if entries and entries[0].is_halved and entries[0].separator == "/" else "dmy"
+    return min(fitting, key=lambda order: (_backwards(entries, order), order != usual))
+
+
+def _backwards(entries: Sequence[_Entry], order: str) -> int:
+    moments = [moment for entry in entries if (moment := _moment(entry, order)) is not None]
+    return sum(later < earlier for earlier, later in pairwise(moments))
+
+
+def _moment(entry: _Entry, order: str) -> datetime | None:
+    parts = dict(zip(order, entry.date, strict=True))
+    if (order == "ymd") != (entry.date[0] > 31):
+        return None
+    year = parts["y"] if parts["y"] > 99 else 2000 + parts["y"]
+    try:
+        return datetime(year, parts["m"], parts["d"], *entry.time, tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _at(entry: _Entry, order: str) -> Instant:
+    moment = _moment(entry, order)
+    assert moment is not None
+    return instant(moment.isoformat())
+
+
+CHANNEL = "telegram"
+_MEDIA = frozenset({"media_type", "photo", "file", "poll", "location_information", "contact_information"})
+_DIGITS = 12
+
+
+def read_telegram_export(document: Json, _home: ConversationKey, place: Place, /) -> Iterator[Said | LeftOut]:
+    """Yield what was written in each chat, in order; service messages and media without words are not."""
+    chats = _chats(document)
+    for number, value in enumerate(chats, start=1):
+        place.now(f"chat {number}", (number - 1) / len(chats))
+        chat = message_shape.members(value, what="chat")
+        known_by = chat.get("id")
+        if not isinstance(known_by, int):
+            raise InvalidInput(field="chat id", problem="is not a whole number")
+        key = ConversationKey(CHANNEL, str(known_by))
+        title = message_shape.title(chat.get("name"))
+        for position, item in enumerate(message_shape.items(chat.get("messages"), what="messages")):
+            message = message_shape.members(item, what="message")
+            words = _words(message.get("text"))
+            if message.get("type") != "message":
+                yield LeftOut(Omission.SERVICE)
+            elif similarity.is_blank(words):
+                yield LeftOut(Omission.MEDIA if _MEDIA & message.keys() else Omission.NO_WORDS)
+            else:
+                draft = message_shape.turn(
+                    key, position=position, role=Role.USER, text=words, speaker=_speaker(message),
+                    at=_telegram_time(message), own_id=_id(key, message, words),
+                )  # fmt: skip
+                yield Said(conversation=key, turn=draft, title=title, done_bytes=place.done_bytes)
+
+
+def _chats(document: Json) -> list[Json]:
+    root = message_shape.members(document, what="export")
+    if "messages" in root:
+        return [root]
+    places = (root.get(name) for name in ("chats", "left_chats"))
+    return [
+        chat
+        for place in places
+        if isinstance(place, dict)
+        for chat in message_shape.items(place.get("list"), what="chats")
+    ]
+
+
+def _words(text: Json) -> str:
+    """Return a message's text, which is one text or a list of texts and of objects with a text."""
+    if not isinstance(text, list):
+        return message_shape.text(text, what="text")
+    parts = [part.get("text") if isinstance(part, dict) else part for part in text]
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def _speaker(message: dict[str, Json]) -> str | None:
+    """Return who wrote a message; of an account that was deleted only its id is known."""
+    return message_shape.title(message.get("from")) or message_shape.title(message.get("from_id"))
+
+
+def _telegram_time(message: dict[str, Json]) -> Instant | None:
+    seconds = message.get("date_unixtime")
+    if isinstance(seconds, str) and seconds.isdigit():
+        return message_shape.moment(int(seconds), what="date_unixtime")
+    return message_shape.moment(message.get("date"), what="date")
+
+
+def _id(key: ConversationKey, message: dict[str, Json], words: str) -> str | None:
+    """Return an id that a message keeps until it is edited; its edited form is another message."""
+    own = message.get("id")
+    if not isinstance(own, int):
+        return None
+    return f"{key.conversation}.{own}.{strict_json.digest(words.encode())[:_DIGITS]}"

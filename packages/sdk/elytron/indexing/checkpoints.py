@@ -1,0 +1,130 @@
+"""Checkpoints: an index as a blob of its space, from which it comes back without its whole journal."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.errors import NotFound, StoreCorrupt
+from elytron_core.ids import SpaceId
+from elytron_core.lazy import Uncollected
+from elytron_core.ports.store import Action, Erasure, JournalEntry, Store
+from elytron_core.text.analyser import Analyser
+
+if TYPE_CHECKING:
+    from elytron_index.space_index import FrozenIndex, SpaceIndex
+
+
+CHECKPOINT = "c0"
+"""The blob that holds a space's index checkpoint."""
+PAGE = 200
+"""Entries of the journal looked at together."""
+
+
+class _ErasedMeanwhile(Exception):
+    """Something was erased that a checkpoint under way still holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """An index in the state after the entry `mark`, to be written by another thread."""
+
+    mark: JournalEntry
+    frozen: "FrozenIndex"
+
+    async def write(self, store: Store, space: SpaceId, /) -> bool:
+        """Leave this as the checkpoint of `space`, unless something was erased meanwhile; tell whether it is."""
+        try:
+            await store.write_blob(space, CHECKPOINT, self._chunks(store, space))
+        except _ErasedMeanwhile:
+            return False
+        erased_at = await self._outlived(store, space)
+        if erased_at is not None:
+            await store.erase(Erasure(space=space, at=erased_at, blobs=(CHECKPOINT,)))
+        return erased_at is None
+
+    async def _chunks(self, store: Store, space: SpaceId) -> AsyncIterator[bytes]:
+        """Yield the bytes, made by another thread, and check after the last one whether they may be stored."""
+        pieces = await asyncio.to_thread(self.frozen.pieces)
+        while data := await asyncio.to_thread(_some, pieces):
+            for start in range(0, len(data), limits.BLOB_CHUNK_BYTES):
+                yield data[start : start + limits.BLOB_CHUNK_BYTES]
+        if await self._outlived(store, space) is not None:
+            raise _ErasedMeanwhile
+
+    async def _outlived(self, store: Store, space: SpaceId) -> Instant | None:
+        """Return the time of an erasure that may concern this: of the space, or all of it; None if there was none."""
+        mark, after = self.mark, self.mark.sequence - 1
+        while entries := await store.journal(space, after=after, limit=PAGE):
+            if entries[0].sequence == mark.sequence and entries[0] != mark:
+                break
+            erased = [entry for entry in entries if entry.action is Action.ERASE and entry.sequence > mark.sequence]
+            if erased:
+                return erased[-1].at
+            after = entries[-1].sequence
+        # Without its mark the space was erased, or was erased and began again.
+        return None if after >= mark.sequence else mark.at
+
+
+async def read(
+    store: Store, space: SpaceId, analyser: Analyser, labels: str, /
+) -> "tuple[SpaceIndex, JournalEntry] | None":
+    """Return the index that the checkpoint of `space` holds and the last entry in it; None for none to be trusted.
+
+    One whose units were labelled by another version than `labels` is not.
+    """
+    # Imported now: a process that searches nothing needs no numeric library.
+    from elytron_index.checkpoint import Arriving
+    from elytron_index.space_index import SpaceIndex
+
+    arriving = Arriving(limits.BLOB_BYTES, labels=labels)
+    try:
+        async for chunk in store.read_blob(space, CHECKPOINT):
+            arriving.take(chunk)
+    except (NotFound, StoreCorrupt):
+        return None
+    with Uncollected():  # all of the many names and scopes that are made stay
+        index = SpaceIndex.from_bytes(arriving.data, analyser, labels=labels)
+    if index is None or index.watermark == 0:
+        return None
+    entries = await store.journal(space, after=index.watermark - 1, limit=1)
+    is_there = bool(entries) and (entries[0].sequence, entries[0].covers) == (index.watermark, 1)
+    return (index, entries[0]) if is_there else None
+
+
+def _some(pieces: Iterator[bytes]) -> bytes:
+    """Return the next pieces, joined to a size that is worth a step; nothing when none is left."""
+    found: list[bytes] = []
+    for piece in pieces:
+        found.append(piece)
+        if sum(map(len, found)) >= 4 * limits.BLOB_CHUNK_BYTES:
+            break
+    return b"".join(found)
+
+
+WORTH_STORING = 64
+"""An index that is closed with this many entries more than its checkpoint is stored first."""
+ASIDE_LEAST = 1_000
+"""An open index is stored after this many entries since its checkpoint, and no fewer than it has units
+by `ASIDE_UNITS`: each time all of them are stored, which so stays a small share of the entries' cost."""
+ASIDE_UNITS = 2
+
+
+class Storing(StrEnum):
+    """When indexes are stored: as they grow too, or only when one is let go and at the end."""
+
+    AS_THEY_GROW = "as_they_grow"
+    AT_THE_END = "at_the_end"
+
+
+def is_due(grown: int, /, *, units: int) -> bool:
+    """Return whether an open index of `units`, `grown` by a number of entries, is to be stored while it is used."""
+    return grown >= max(ASIDE_LEAST, units // ASIDE_UNITS)
+
+
+def is_worth_it(grown: int, /) -> bool:
+    """Return whether an index that is let go is stored first."""
+    return grown >= WORTH_STORING

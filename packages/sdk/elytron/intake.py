@@ -1,0 +1,277 @@
+"""The admission of a request's texts: one way for every operation that brings text in."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from enum import Enum, auto
+from functools import cache, wraps
+from typing import Final, NamedTuple, TypeVar, cast
+
+from elytron.context import OperationContext
+from elytron.indexing.checkpoints import CHECKPOINT
+from elytron.journal.compaction import compact
+from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
+from elytron_core.contracts.transcript import (
+    CanonicalTurnDelta,
+    MemoryTranscriptCommitRequest,
+    MemoryWriteRequest,
+    TranscriptWrite,
+    TurnDraft,
+)
+from elytron_core.errors import InvalidInput, LimitExceeded, Unsupported
+from elytron_core.lazy import Uncollected
+from elytron_core.model import Value
+from elytron_core.planes.candidates import CandidateDraft
+from elytron_core.planes.space import COLLECTIONS
+from elytron_core.planes.transcript import Message
+from elytron_core.policy.admission.own_output import is_own_output, strip_own_output
+from elytron_core.policy.host import EMBEDDED_SDK, EMBEDDED_STANDALONE
+from elytron_core.policy.privacy import scrub
+from elytron_core.ports.store import Store
+from elytron_core.profiles import Profile, StoreCapacity
+from elytron_core.scope import Clip, ClipReason, Opaque
+from elytron_store.wrappers.capacity import CapacityStore
+
+OWN_OUTPUT: Final = "recalled_memory"
+RECALLED: Final = "[recalled memory]"
+"""Stands where a label held nothing but this memory's own output."""
+ROOM: Final = 100
+"""Bound of every text in characters: a blacked out one may grow up to it."""
+OPAQUE: Final = frozenset(
+    (
+        *(
+            "scope",
+            "id",
+            "ids",
+            "token",
+            "expected_version",
+            "undo",
+            "path",
+            "cursor",
+            "key",
+            "idempotency_key",
+            "whole_space",
+            "turn_id",
+            "turn_ids",
+        ),
+        *("host_id", "candidate_ids", "request_id", "observation_id", "source_chat_id", "registry_id", "registry_ref"),
+        *("namespace", "scope_id", "tool_id", "version", "schema_fingerprint", "descriptor_fingerprint", "fingerprint"),
+        *("host_kind", "business_ref_type", "business_ref_id", "speaker_id", "subject_id", "actor_subject_id"),
+        *("mounted_subject_id", "agent_id", "triggered_by", "token"),
+    )
+)
+"""Fields of ids, kept as they are given: two that differ must stay different. Keep credentials out of them."""
+VERIFIED: Final = frozenset(("snapshot",))
+"""Fields whose fingerprint is compared first; their operation blacks them out afterwards."""
+_LONG_CHARS: Final = 1 << 17
+"""Messages longer than this together are looked through by a thread, which lets others have their turn."""
+
+ValueT = TypeVar("ValueT", bound=Value)
+
+
+class OwnOutput(Enum):
+    """Treatment of this memory's own output in a text."""
+
+    STRIP = auto()
+    """The text beside it is kept: a turn is never refused because of a block that a model was shown."""
+    REFUSE = auto()
+    """The same, but a text that holds nothing else is refused."""
+    KEEP = auto()
+    """Judged later, with a reason in the report."""
+
+
+_TURNS: Final = (
+    TranscriptWrite,
+    TurnDraft,
+    CanonicalTurnDelta,
+    MemoryTranscriptCommitRequest,
+    MemoryFinalizeTurnRequest,
+)
+
+
+class Scrubbed(NamedTuple):
+    """Findings by kind, and the length of the longest text as given."""
+
+    found: dict[str, int]
+    longest: int
+
+
+class _Found:
+    def __init__(self) -> None:
+        self.kinds: Counter[str] = Counter()
+        self.longest = 0
+
+
+async def scrub_request(request: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, Scrubbed]:
+    """Return `request` without the secrets that `policy.secrets` knows and without memory's own output.
+
+    Raises InvalidInput for a text of nothing but own output that is neither part of a turn nor judged as a candidate.
+    """
+    if _said_chars(request) > _LONG_CHARS:
+        return await asyncio.to_thread(scrub_value, request, own=own)
+    with Uncollected():
+        return scrub_value(request, own=own)
+
+
+def scrub_value(value: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, Scrubbed]:
+    """Return `value` with every text in it blacked out; the same one if there was nothing."""
+    found = _Found()
+    clean = _value(value, found, own)
+    return clean, Scrubbed(dict(sorted(found.kinds.items())), found.longest)
+
+
+def _said_chars(request: Value) -> int:
+    match request:
+        case TranscriptWrite(turns=turns) | MemoryWriteRequest(write=TranscriptWrite(turns=turns)):
+            return sum(len(message.text) for turn in turns for message in turn.messages)
+        case MemoryTranscriptCommitRequest(delta=delta) | MemoryFinalizeTurnRequest(delta=delta):
+            return sum(len(message.text) for message in delta.messages)
+        case _:
+            return 0
+
+
+def _value(value: ValueT, found: _Found, own: OwnOutput) -> ValueT:
+    if isinstance(value, _TURNS):
+        own = OwnOutput.STRIP
+    elif isinstance(value, CandidateDraft):
+        own = OwnOutput.KEEP
+    changed: dict[str, object] = {}
+    for name in _text_fields(type(value)):
+        part: object = getattr(value, name)
+        clean = _part(part, found, own, name)
+        if clean is not part:
+            changed[name] = clean
+    return value.model_copy(update=changed) if changed else value
+
+
+@cache
+def _text_fields(kind: type[Value]) -> tuple[str, ...]:
+    """Return the fields of a form that may hold text: all but those of ids and of what is verified."""
+    return tuple(
+        name
+        for name, field in kind.model_fields.items()
+        if name not in OPAQUE and name not in VERIFIED and not any(isinstance(mark, Opaque) for mark in field.metadata)
+    )
+
+
+def _message(message: Message, found: _Found) -> Message:
+    """Return the message itself if there is nothing to remove; a repeated block leaves no words."""
+    found.longest = max(found.longest, len(message.text))
+    told = message.text
+    if is_own_output(told):
+        told, blocks = strip_own_output(told)
+        found.kinds[OWN_OUTPUT] += blocks
+    text = _black_out(told, found)
+    speaker = message.speaker and _label(message.speaker, found, OwnOutput.STRIP, "speaker")
+    if text is message.text and speaker is message.speaker:
+        return message
+    return message.model_copy(update={"text": text, "speaker": speaker})
+
+
+def _part(part: object, found: _Found, own: OwnOutput, name: str) -> object:
+    if type(part) is str:  # an enum's member is one of a closed set
+        found.longest = max(found.longest, len(part))
+        return _label(part, found, own, name)
+    if isinstance(part, Message):
+        return _message(part, found)
+    if isinstance(part, Value):
+        return _value(part, found, own)
+    if isinstance(part, list):
+        values = cast("list[object]", part)
+        fresh = [_part(value, found, own, name) for value in values]
+        return fresh if fresh != values else values
+    if isinstance(part, tuple):
+        items = cast("tuple[object, ...]", part)
+        clean = tuple(_part(item, found, own, name) for item in items)
+        return clean if any(one is not other for one, other in zip(clean, items, strict=True)) else items
+    return _labels(cast("dict[object, object]", part), found, own, name) if isinstance(part, dict) else part
+
+
+def _labels(held: dict[object, object], found: _Found, own: OwnOutput, name: str) -> dict[object, object]:
+    fresh = {_part(key, found, own, name): _part(value, found, own, name) for key, value in held.items()}
+    return fresh if fresh != held else held
+
+
+def _label(text: str, found: _Found, own: OwnOutput, name: str) -> str:
+    """Return `text` without own output and secrets, no longer than a text of its kind may be, and never empty."""
+    told = text
+    if own is not OwnOutput.KEEP and is_own_output(text):
+        told, blocks = strip_own_output(text)
+        if not told and own is OwnOutput.REFUSE:
+            raise InvalidInput(field=name, problem="holds nothing but what this memory showed: give what is new")
+        told = told or RECALLED
+        found.kinds[OWN_OUTPUT] += blocks
+    clean = _black_out(told, found)
+    return clean if clean is text else clean[: max(len(text), ROOM)].rstrip()
+
+
+def _black_out(text: str, found: _Found) -> str:
+    scrubbed = scrub(text)
+    if not scrubbed.found:
+        return text
+    found.kinds.update(scrubbed.found)
+    return scrubbed.text
+
+
+def capacity_of(profile: Profile, engine: str, /, *, is_kept: bool) -> StoreCapacity | None:
+    """Return the capacity of a store of `engine` in `profile`; None if its device is the bound. Raises Unsupported.
+
+    An embedded store is bounded in every profile: as a standalone device's if it is kept in a folder.
+    """
+    if profile.engines and engine not in profile.engines:
+        way_out = ", ".join(f"{name}:" for name in profile.engines if name != "given")
+        raise Unsupported(f"profile {profile.name.value!r} has no {engine} store: use {way_out}")
+    if profile.capacity is None and engine == "embedded":
+        return EMBEDDED_STANDALONE if is_kept else EMBEDDED_SDK
+    return profile.capacity
+
+
+async def bounded(store: Store, capacity: StoreCapacity | None, /) -> Store:
+    """Return `store` bounded by `capacity`, if any; a store that cannot be counted is closed."""
+    if capacity is None:
+        return store
+    try:
+        return await CapacityStore.open(
+            store, capacity, collections=COLLECTIONS, blobs=(CHECKPOINT,), compactor=compact
+        )
+    except BaseException:
+        await store.close()
+        raise
+
+
+def require_chars(profile: Profile, longest: int, /) -> None:
+    """Raise LimitExceeded for a text longer than the profile takes; evidence is never cut in silence."""
+    most = profile.budget.source_chars
+    if profile.capacity is not None and longest > most:
+        raise LimitExceeded(what=f"characters of one text in profile {profile.name.value}", limit=most, found=longest)
+
+
+def rendered_chars(profile: Profile, asked: int, /) -> tuple[int, tuple[Clip, ...]]:
+    """Return how many characters a block may have, and what the profile cut from what was asked."""
+    most = min(asked, profile.budget.render_chars)
+    clip = Clip(what="max_chars", reason=ClipReason.PROFILE, limit=most, dropped=asked - most)
+    return most, (clip,) if most < asked else ()
+
+
+RequestT = TypeVar("RequestT", bound=Value)
+ReportT = TypeVar("ReportT", bound=Value)
+Perform = Callable[[OperationContext, RequestT], Awaitable[ReportT]]
+
+
+def admitting(operation: Perform[RequestT, ReportT], /) -> Perform[RequestT, ReportT]:
+    """Return `operation` with the texts of its request blacked out before it sees them.
+
+    A report that has a field `scrubbed` says what was found. Raises InvalidInput for a text of nothing but memory's own
+    output outside of turns and candidates, LimitExceeded for a text longer than the profile takes.
+    """
+
+    @wraps(operation)
+    async def admit(ctx: OperationContext, request: RequestT, /) -> ReportT:
+        clean, scrubbed = await scrub_request(request)
+        require_chars(ctx.profile, scrubbed.longest)
+        report = await operation(ctx, clean)
+        if not scrubbed.found or "scrubbed" not in type(report).model_fields:
+            return report
+        return report.model_copy(update={"scrubbed": scrubbed.found})
+
+    return admit

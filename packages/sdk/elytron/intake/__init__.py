@@ -1,1 +1,0 @@
-"""The admission of texts that come in."""

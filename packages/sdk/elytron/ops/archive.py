@@ -1,0 +1,164 @@
+"""Export and import of a space as one archive file."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import assert_never
+
+from elytron.context import OperationContext
+from elytron.documents.planes import public
+from elytron.erasure.reapplication import (
+    erase_again,
+    gather_erasures,
+    known_erasures,
+    note_gone,
+    read_erasures,
+    write_erasures,
+)
+from elytron.journal.verification import EventFingerprint, StateFingerprint, documents
+from elytron.transfer.archive import ArchiveReader, ArchiveWriter
+from elytron.transfer.bootstrap import bootstrap
+from elytron.transfer.restore import full_restore
+from elytron_core.contracts.archive import (
+    ImportMode,
+    MemoryErasuresApplyReport,
+    MemoryErasuresApplyRequest,
+    MemoryErasuresKeepReport,
+    MemoryErasuresKeepRequest,
+    MemoryImportReport,
+    MemoryImportRequest,
+    MemorySpaceExportReport,
+    MemorySpaceExportRequest,
+)
+from elytron_core.errors import InvalidInput, NotFound, StoreBusy
+from elytron_core.planes.gateway import WITH_BLOBS
+from elytron_core.policy.privacy import Publisher
+from elytron_core.ports import store
+from elytron_core.ports.store import Document
+from elytron_core.scope import Scope
+
+ATTEMPTS = 3
+_NEVER_WRITTEN = "nothing was ever written to it in this store"
+
+
+async def export(ctx: OperationContext, request: MemorySpaceExportRequest, /) -> MemorySpaceExportReport:
+    """Write the parts of the space that may be exported, or all if `include_private`, in the state of one moment.
+
+    Raises NotFound for a space never written to, InvalidInput for a file that exists without `overwrite`.
+    """
+    scope = ctx.scope_of(request)
+    if await ctx.spaces.find(scope.space) is None:
+        raise NotFound(what="space", name=scope.space, way_out=_NEVER_WRITTEN)
+    for _ in range(ATTEMPTS):
+        report = await _export(
+            ctx, scope, Path(request.path), include_private=request.include_private, overwrite=request.overwrite
+        )
+        if report is not None:
+            return report
+    raise StoreBusy(engine=ctx.engine, waited_s=0)
+
+
+async def import_archive(ctx: OperationContext, request: MemoryImportRequest, /) -> MemoryImportReport:
+    """Read an archive into the space. Raises UnreadableFile; SpaceInUse where a full restore finds memories."""
+    scope = ctx.scope_of(request)
+    reader = await asyncio.to_thread(ArchiveReader, Path(request.path))
+    with reader:
+        match request.mode:
+            case ImportMode.FULL_RESTORE:
+                return await full_restore(ctx, scope, reader, with_agents=request.with_agents, dry_run=request.dry_run)
+            case ImportMode.BOOTSTRAP:
+                return await bootstrap(ctx, scope, reader, word=request.word, dry_run=request.dry_run)
+            case _:
+                assert_never(request.mode)
+
+
+async def _export(
+    ctx: OperationContext, scope: Scope, path: Path, *, include_private: bool, overwrite: bool
+) -> MemorySpaceExportReport | None:
+    """Write the archive, or nothing if another call wrote to the space meanwhile."""
+    counts: Counter[str] = Counter()
+    redacted: Counter[str] = Counter()
+    state, events, shown = StateFingerprint(), EventFingerprint(), EventFingerprint()
+    publisher = Publisher(public, ctx.clock.now())
+    blobs = 0
+    with ArchiveWriter(path, overwrite=overwrite) as writer:
+        async for entry in store.entries(ctx.store, scope.space):
+            events.add(entry)
+            if include_private:
+                writer.entry(entry)
+                shown.add(entry)
+        async for document in documents(ctx.store, scope.space):
+            collection = document.ref.collection
+            body = document.body if include_private else publisher.public(collection, document.body)
+            if body is None:
+                redacted[collection] += 1
+                continue
+            kept = Document(document.ref, document.revision, body)
+            writer.document(kept)
+            counts[collection] += 1
+            state.add(kept)
+            if collection in WITH_BLOBS:
+                blobs += await _write_blob(ctx, scope, document.ref.key, writer)
+        if await ctx.store.journal(scope.space, after=events.sequence, limit=1):
+            return None
+        size = await asyncio.to_thread(
+            writer.finish,
+            space=scope.space,
+            sequence=shown.sequence,
+            state_fingerprint=state.hexdigest(),
+            event_fingerprint=shown.hexdigest(),
+            include_private=include_private,
+        )
+    return MemorySpaceExportReport(
+        space=scope.space,
+        path=str(path),
+        size_bytes=size,
+        include_private=include_private,
+        documents=dict(sorted(counts.items())),
+        redacted=dict(sorted(redacted.items())),
+        entries=shown.count,
+        blobs=blobs,
+        state_fingerprint=state.hexdigest(),
+        event_fingerprint=shown.hexdigest(),
+    )
+
+
+async def _write_blob(ctx: OperationContext, scope: Scope, key: str, writer: ArchiveWriter) -> int:
+    """Write the bytes beside a document; return 0 if it has none, else 1."""
+    chunks = ctx.store.read_blob(scope.space, key)
+    try:
+        first = await anext(chunks, b"")
+    except NotFound:
+        return 0  # an attachment that is an address, or a file whose bytes never came
+    blob = writer.blob(key)
+    blob.add(first)
+    async for chunk in chunks:
+        blob.add(chunk)
+    return 1
+
+
+_NEVER_RECORDED = "nothing was ever written to it in this store; if it was erased as a whole, repeat whole_space"
+
+
+async def keep_erasures(ctx: OperationContext, request: MemoryErasuresKeepRequest, /) -> MemoryErasuresKeepReport:
+    """Add the space's erasures to a file, and leave its others. Raises NotFound, UnreadableFile."""
+    scope = ctx.scope_of(request)
+    if request.whole_space is not None and request.whole_space != scope.space:
+        raise InvalidInput(field="whole_space", problem="is not the name of the scope's space: repeat that name")
+    path = Path(request.path)
+    kept = await asyncio.to_thread(known_erasures, path)
+    gather = note_gone if request.whole_space is not None else gather_erasures
+    told = await gather(ctx, scope, kept)
+    if told is None:
+        raise NotFound(what="space", name=scope.space, way_out=_NEVER_RECORDED)
+    await asyncio.to_thread(write_erasures, path, kept)
+    return MemoryErasuresKeepReport(
+        space=scope.space, path=request.path, erased=told.by_plane(), is_whole=told.whole_at is not None
+    )
+
+
+async def apply_erasures(ctx: OperationContext, request: MemoryErasuresApplyRequest, /) -> MemoryErasuresApplyReport:
+    """Erase again what the file lists as erased in the space and is there. Raises UnreadableFile."""
+    scope = ctx.scope_of(request)
+    kept = await asyncio.to_thread(read_erasures, Path(request.path))
+    return await erase_again(ctx, scope, kept, dry_run=request.dry_run)

@@ -1,0 +1,376 @@
+"""State of a conversation, and its transfer to another conversation or another memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.intake import require_chars, scrub_value
+from elytron.memories.chat_aliases import home, meant
+from elytron.transcript import with_founded_citations
+from elytron.writes.commit import Planned, Settled, settle_report
+from elytron.writes.continuity import plan_capsules, plan_execution, plan_summary
+from elytron.writes.facts import draft_of, plan_facts
+from elytron_core import limits
+from elytron_core.contracts.continuity import (
+    CapsuleDraft,
+    CapsulesWrite,
+    ContinuityExportReport,
+    ContinuityExportRequest,
+    ContinuityImportReport,
+    ContinuityImportRequest,
+    ContinuityReport,
+    ContinuityRequest,
+    ContinuitySnapshot,
+    ExecutionDraft,
+    ExecutionWrite,
+    GardenAudience,
+    GardenReport,
+    GardenRequest,
+    Layer,
+    LayerDecision,
+    LayerOutcome,
+    SnapshotLayers,
+    SnapshotManifest,
+    SnapshotMode,
+    SubjectAudience,
+    SubjectsReport,
+    SubjectsRequest,
+    SummaryDraft,
+    SummaryWrite,
+)
+from elytron_core.contracts.facts import FactDraft
+from elytron_core.contracts.transcript import LongTermExtraction, Outcome
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import ConversationTag
+from elytron_core.planes import continuity, subjects, transcript
+from elytron_core.planes.continuity import NOTES, DailyNote, GardenDocument, GardenRole
+from elytron_core.planes.facts import FACTS, Fact, Privacy, Reach, topic_key
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.planes.subjects import Subject, SubjectEdge, SubjectVisibility
+from elytron_core.policy import continuity as capsule_policy
+from elytron_core.policy import maintenance
+from elytron_core.policy.admission import rules
+from elytron_core.policy.continuity import chosen, facts_limit, fingerprint, included
+from elytron_core.policy.temporal import validity
+from elytron_core.ports.store import Ref
+from elytron_core.scope import Scope
+
+TAKEN = frozenset({Outcome.STORED, Outcome.UPDATED})
+NOTES_SHOWN = 31
+OWN_IS_NEWER = "what is here is newer, or the same"
+
+
+async def read_continuity(ctx: OperationContext, request: ContinuityRequest, /) -> ContinuityReport:
+    """Return the state of the scope's conversation: work, summary, capsules, notes; empty for another's chat."""
+    scope, kept = await _meant_and_kept(ctx, ctx.scope_of(request))
+    now = ctx.clock.now()
+    shown = tuple(
+        capsule.model_copy(update={"state": continuity.state_at(capsule, now)})
+        for capsule in sorted(kept.capsules, key=lambda one: (-one.updated_at, one.id))
+        if capsule.forgotten_at is None
+    )
+    selected = capsule_policy.selected(shown, request.query, now=now)
+    channel, conversation = scope.conversation_key
+    return ContinuityReport(
+        space=scope.space,
+        channel=channel,
+        conversation=conversation,
+        state=kept.state,
+        summary=kept.summary,
+        summary_is_due=maintenance.is_summary_due(kept.messages, kept.summary),
+        capsules=shown,
+        selected=tuple(capsule.id for capsule in selected),
+        block=capsule_policy.block(selected),
+        notes=kept.notes,
+    )
+
+
+async def export_continuity(ctx: OperationContext, request: ContinuityExportRequest, /) -> ContinuityExportReport:
+    """Return the continuity of the scope's conversation as a snapshot; it reads, and changes nothing."""
+    scope, kept = await _meant_and_kept(ctx, ctx.scope_of(request))
+    key = channel, conversation = scope.conversation_key
+    now = ctx.clock.now()
+    current = [fact for fact in kept.facts if validity.holds(fact, as_of=now) and fact.counts_in(key)]
+    facts = chosen(current, mode=request.mode, conversation=conversation)
+    layers = SnapshotLayers(facts=tuple(draft_of(fact) for fact in facts))
+    if request.mode is SnapshotMode.FULL_RESTORE:
+        layers = _whole(kept, layers)
+    manifest = SnapshotManifest(
+        mode=request.mode,
+        space=scope.space,
+        channel=channel,
+        conversation=conversation,
+        made_at=now,
+        includes=included(layers),
+        fingerprint=fingerprint(layers),
+    )
+    private = sum(fact.privacy is Privacy.PRIVATE for fact in current)
+    return ContinuityExportReport(
+        space=scope.space,
+        snapshot=ContinuitySnapshot(manifest=manifest, layers=layers),
+        facts_left=len(current) - private - len(facts),
+        private_left=private,
+    )
+
+
+async def import_continuity(ctx: OperationContext, request: ContinuityImportRequest, /) -> ContinuityImportReport:
+    """Import a snapshot into the scope's conversation as one batch; the newer value wins.
+
+    Raises InvalidInput for one whose layers are not those it was made with, and for another subject's chat.
+    """
+    scope = await home(ctx, ctx.scope_of(request))
+    layers = request.snapshot.layers
+    if fingerprint(layers) != request.snapshot.manifest.fingerprint:
+        raise InvalidInput(field="snapshot", problem="is not whole: its layers do not give its fingerprint")
+    if len(layers.capsules) != len(layers.capsules_at):
+        raise InvalidInput(field="snapshot", problem="does not say of each capsule when it was written")
+    layers, scrubbed = scrub_value(layers)
+    require_chars(ctx.profile, scrubbed.longest)
+    channel, conversation = scope.conversation_key
+
+    async def plan(record: SpaceRecord) -> Settled[ContinuityImportReport]:
+        changes = Changes(record)
+        decisions = await _taken(ctx, scope, layers, record, changes, mode=request.mode)
+        report = ContinuityImportReport(
+            space=scope.space,
+            channel=channel,
+            conversation=conversation,
+            mode=request.mode,
+            layers=tuple(decisions),
+            changed=bool(changes) and not request.dry_run,
+            dry_run=request.dry_run,
+            scrubbed=scrubbed.found,
+        )
+        return Settled(report, changes if report.changed else None)
+
+    return await settle_report(ctx, scope.space, plan)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Documents of continuity of a space and one of its conversations."""
+
+    state: continuity.ExecutionState | None = None
+    summary: continuity.SessionSummary | None = None
+    capsules: Sequence[continuity.ContinuityCapsule] = ()
+    notes: tuple[DailyNote, ...] = ()
+    facts: Sequence[Fact] = ()
+    messages: int = 0
+
+
+async def _meant_and_kept(ctx: OperationContext, scope: Scope) -> tuple[Scope, _Kept]:
+    """Return `scope` with the conversation it means and what is kept there: nothing where its chat is another's."""
+    found = await meant(ctx, scope)
+    within = found.within(scope)
+    return within, await _kept(ctx, within) if found.is_trusted else _Kept()
+
+
+async def _kept(ctx: OperationContext, scope: Scope) -> _Kept:
+    kept = _Kept()
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
+        return kept
+    tag = record.conversation_tag(scope.conversation_key)
+    refs = (
+        Ref(continuity.EXECUTION, tag),
+        Ref(continuity.SUMMARIES, tag),
+        Ref(transcript.CONVERSATIONS, tag),
+    )
+    state, summary, head = await ctx.store.get(scope.space, refs)
+    if state is not None and (found := continuity.ExecutionState.from_bytes(state.body)).forgotten_at is None:
+        kept.state = found
+    if summary is not None and (told := continuity.SessionSummary.from_bytes(summary.body)).forgotten_at is None:
+        kept.summary = told
+    if head is not None:
+        kept.messages = await _messages(ctx, scope, tag, kept.summary)
+    prefix = f"{tag}."
+    held = await ctx.store.scan(scope.space, continuity.CAPSULES, prefix=prefix, limit=limits.CAPSULES_PER_SPACE)
+    kept.capsules = [continuity.ContinuityCapsule.from_bytes(document.body) for document in held]
+    written = await ctx.store.scan(scope.space, NOTES, prefix=prefix, limit=limits.SCAN_MAX)
+    told_notes = [DailyNote.from_bytes(document.body) for document in written]
+    told_notes.sort(key=lambda note: note.period, reverse=True)
+    kept.notes = tuple(note for note in told_notes if note.forgotten_at is None)[:NOTES_SHOWN]
+    facts = await ctx.store.scan(scope.space, FACTS, limit=limits.SCAN_MAX, descending=True)
+    kept.facts = [Fact.from_bytes(document.body) for document in facts]
+    return kept
+
+
+async def _messages(ctx: OperationContext, scope: Scope, tag: str, summary: continuity.SessionSummary | None) -> int:
+    """Return how many messages the conversation has, for a summary's due date."""
+    covered = summary.messages if summary is not None else 0
+    since = transcript.turn_id(ConversationTag(tag), summary.through_sequence if summary is not None else 0)
+    documents = await ctx.store.scan(
+        scope.space, transcript.TURNS, prefix=f"{tag}.", after=since, limit=maintenance.SUMMARY_FROM
+    )
+    turns = [transcript.Turn.from_bytes(document.body) for document in documents]
+    return covered + sum(len(turn.messages) - len(turn.erased) for turn in turns)
+
+
+def _whole(kept: _Kept, layers: SnapshotLayers) -> SnapshotLayers:
+    """Return the layers with all that a conversation goes on with."""
+    capsules = [
+        capsule for capsule in sorted(kept.capsules, key=lambda one: (one.updated_at, one.id)) if capsule.is_recallable
+    ][-limits.CAPSULES_PER_CONVERSATION :]
+    fields = set(ExecutionDraft.model_fields)
+    return layers.model_copy(
+        update={
+            "state": ExecutionDraft(**kept.state.model_dump(include=fields)) if kept.state is not None else None,
+            "state_at": kept.state.updated_at if kept.state is not None else None,
+            "summary": SummaryDraft(text=kept.summary.text, messages=kept.summary.messages, model=kept.summary.model)
+            if kept.summary is not None
+            else None,
+            "summary_at": kept.summary.updated_at if kept.summary is not None else None,
+            "capsules": tuple(_capsule_draft(capsule) for capsule in capsules),
+            "capsules_at": tuple(capsule.updated_at for capsule in capsules),
+        }
+    )
+
+
+async def _taken(
+    ctx: OperationContext,
+    scope: Scope,
+    layers: SnapshotLayers,
+    record: SpaceRecord,
+    changes: Changes,
+    *,
+    mode: SnapshotMode,
+) -> list[LayerDecision]:
+    """Add the news of each layer to `changes` and return the decision on each layer."""
+    own = await _kept(ctx, scope)
+    now = ctx.clock.now()
+    here = [fact for fact in own.facts if validity.holds(fact, as_of=now) and fact.counts_in(scope.conversation_key)]
+    facts = _news(layers.facts[: facts_limit(mode)], here)
+    planned = None
+    if facts:
+        write = await with_founded_citations(ctx, scope.space, LongTermExtraction(facts=facts))
+        planned = await plan_facts(ctx, scope, write, record)
+    decisions = [_decided(Layer.FACTS, planned, changes, offered=len(layers.facts), news=len(facts))]
+    if mode is SnapshotMode.BOOTSTRAP:
+        left_out = (Layer.EXECUTION, Layer.SUMMARY, Layer.CAPSULES)
+        return [*decisions, *(LayerDecision(layer=layer, outcome=LayerOutcome.NOT_INCLUDED) for layer in left_out)]
+    planned = None
+    if layers.state is not None and (own.state is None or (layers.state_at or 0) > own.state.updated_at):
+        planned = await plan_execution(ctx, scope, ExecutionWrite(state=layers.state), record)
+    decisions.append(_decided(Layer.EXECUTION, planned, changes, offered=int(layers.state is not None)))
+    planned = None
+    if layers.summary is not None and (own.summary is None or (layers.summary_at or 0) > own.summary.updated_at):
+        planned = await plan_summary(ctx, scope, SummaryWrite(summary=layers.summary), record)
+    decisions.append(_decided(Layer.SUMMARY, planned, changes, offered=int(layers.summary is not None)))
+    newer = _newer_capsules(layers, own.capsules)
+    planned = None
+    if newer:
+        founded = await with_founded_citations(ctx, scope.space, CapsulesWrite(capsules=newer))
+        planned = await plan_capsules(ctx, scope, founded, record)
+    decisions.append(_decided(Layer.CAPSULES, planned, changes, offered=len(layers.capsules), news=len(newer)))
+    return decisions
+
+
+def _news(drafts: Sequence[FactDraft], own: Sequence[Fact]) -> tuple[FactDraft, ...]:
+    """Return the facts that say something that is not here yet: taking the same in again is no evidence."""
+    held = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact.content for fact in own}
+    slots = [(draft.fact_kind, topic_key(draft.topic), draft.reach is Reach.CHAT) for draft in drafts]
+    return tuple(
+        draft
+        for draft, slot in zip(drafts, slots, strict=True)
+        if not rules.says_the_same(draft.content, held.get(slot, ""))
+    )
+
+
+def _newer_capsules(layers: SnapshotLayers, own: Sequence[continuity.ContinuityCapsule]) -> tuple[CapsuleDraft, ...]:
+    held = {(capsule.kind, topic_key(capsule.topic)): capsule.updated_at for capsule in own}
+    return tuple(
+        draft
+        for draft, at in zip(layers.capsules, layers.capsules_at, strict=True)
+        if at > held.get((draft.capsule_kind, topic_key(draft.topic)), -1)
+    )
+
+
+def _decided(layer: Layer, planned: Planned | None, changes: Changes, *, offered: int, news: int = 1) -> LayerDecision:
+    """Add `planned`, made of the `news` among the `offered` items, to `changes`; return the decision on the layer."""
+    if not offered:
+        return LayerDecision(layer=layer, outcome=LayerOutcome.NOT_INCLUDED)
+    if planned is None:
+        return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=offered, reason=OWN_IS_NEWER)
+    changes.join(planned.changes)
+    taken = sum(decision.outcome in TAKEN for decision in planned.decisions)
+    refused = sum(decision.outcome not in TAKEN | {Outcome.DELETED} for decision in planned.decisions)
+    left = offered - news + refused
+    reason = "; ".join(dict.fromkeys(decision.reason for decision in planned.decisions if decision.reason))
+    if not taken:
+        return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=left, reason=reason or OWN_IS_NEWER)
+    outcome = LayerOutcome.PARTLY if left else LayerOutcome.TAKEN
+    return LayerDecision(layer=layer, outcome=outcome, taken=taken, left=left, reason=reason)
+
+
+def _capsule_draft(capsule: continuity.ContinuityCapsule) -> CapsuleDraft:
+    return CapsuleDraft(
+        capsule_kind=capsule.kind,
+        topic=capsule.topic,
+        summary=capsule.summary,
+        outcome=capsule.outcome,
+        decisions=capsule.decisions,
+        next_step=capsule.next_step,
+        unresolved=capsule.unresolved,
+        artifacts=capsule.artifacts,
+        state=capsule.state,
+    )
+
+
+async def read_subjects(ctx: OperationContext, request: SubjectsRequest, /) -> SubjectsReport:
+    """Return the subjects that the audience may see, by name, and the edges between them."""
+    scope = ctx.scope_of(request)
+    documents = await ctx.store.scan(scope.space, subjects.SUBJECTS, limit=limits.PAGE_MAX + 1)
+    known = [Subject.from_bytes(document.body) for document in documents[: limits.PAGE_MAX]]
+    asked = [subject for subject in known if not request.kinds or subject.kind in request.kinds]
+    seen = sorted((subject for subject in asked if _may_see(subject, request.audience)), key=lambda one: one.name)
+    names = {subject.name for subject in seen}
+    kept = await ctx.store.scan(scope.space, subjects.SUBJECT_EDGES, limit=limits.SCAN_MAX)
+    edges = [SubjectEdge.from_bytes(document.body) for document in kept]
+    shown = [edge for edge in edges if {edge.source, edge.target} <= names]
+    shown.sort(key=lambda edge: (edge.source, edge.kind, edge.target))
+    return SubjectsReport(
+        space=scope.space,
+        subjects=tuple(seen),
+        edges=tuple(shown),
+        withheld=len(asked) - len(seen),
+        clipped=len(documents) > limits.PAGE_MAX or len(kept) == limits.SCAN_MAX,
+    )
+
+
+async def read_garden(ctx: OperationContext, request: GardenRequest, /) -> GardenReport:
+    """Return the private documents of the scope's conversation that the audience may see; none for another's chat."""
+    found = await meant(ctx, ctx.scope_of(request))
+    scope = found.within(ctx.scope_of(request))
+    channel, conversation = scope.conversation_key
+    record = await ctx.spaces.find(scope.space)
+    documents: list[GardenDocument] = []
+    if record is not None and found.is_trusted:
+        prefix = f"{record.conversation_tag(scope.conversation_key)}."
+        kept = await ctx.store.scan(scope.space, continuity.GARDEN, prefix=prefix, limit=limits.GARDEN_DOCUMENTS)
+        documents = [GardenDocument.from_bytes(document.body) for document in kept]
+    shown = [document for document in documents if _may_read(document, request.audience)]
+    return GardenReport(
+        space=scope.space,
+        channel=channel,
+        conversation=conversation,
+        documents=tuple(sorted(shown, key=lambda document: document.name)),
+        withheld=len(documents) - len(shown),
+    )
+
+
+def _may_see(subject: Subject, audience: SubjectAudience) -> bool:
+    return audience is SubjectAudience.AUDIT or subject.visibility is SubjectVisibility.VISIBLE
+
+
+def _may_read(document: GardenDocument, audience: GardenAudience) -> bool:
+    match audience:
+        case GardenAudience.OWNER:
+            return document.forgotten_at is None
+        case GardenAudience.MODEL:
+            return document.forgotten_at is None and document.role is not GardenRole.SEALED
+        case GardenAudience.HOST_UI:
+            return False
+        case _:
+            assert_never(audience)

@@ -1,0 +1,580 @@
+"""Reading memories by id, as a list and through time; and the verbs forget, correct and erase."""
+
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple, TypeGuard, assert_never
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.documents.cursor import CursorForm
+from elytron.documents.hits import cited
+from elytron.documents.planes import SHOWN, KeptMemory, at_of, forgotten_at, hidden, text_of, touched
+from elytron.documents.slots import StoredSlot, key_of, read_slot, read_slots, remaining_of, slot_ref, versions_of
+from elytron.erasure.origins import erase_origin
+from elytron.erasure.removal import dependants, erase_memories, erase_space
+from elytron.intake import admitting
+from elytron.memories.audit_trail import event_of, note, trails, with_trail
+from elytron.memories.lookup import (
+    FactMemory,
+    Mark,
+    Memory,
+    SkillMemory,
+    TurnMemory,
+    documents_as_stored,
+    find,
+    find_all,
+    hit_of,
+    is_gone,
+    latest_memories,
+    may_disclose,
+    must_find,
+    parts_of,
+    require_disclosed,
+)
+from elytron.memories.tombstones import bury, exhume
+from elytron.recall.filters import is_meant, passes, wants
+from elytron.state.space_records import REF
+from elytron.writes.commit import Settled, settle_report
+from elytron.writes.facts import plan_change
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.control import (
+    ControlDecision,
+    ControlOutcome,
+    Hidden,
+    HistoryEvent,
+    HistoryItem,
+    ListOrder,
+    MemoryControlReport,
+    MemoryCorrectRequest,
+    MemoryEraseRequest,
+    MemoryForgetRequest,
+    MemoryGetRequest,
+    MemoryHistoryReport,
+    MemoryHistoryRequest,
+    MemoryListReport,
+    MemoryListRequest,
+)
+from elytron_core.contracts.facts import FactAction, FactChangeRequest
+from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_core.ids import SpaceId, TurnId
+from elytron_core.model import Value
+from elytron_core.planes import candidates, skills, transcript
+from elytron_core.planes.facts import FACTS, Fact, Privacy, State, close, reopen, topic_key
+from elytron_core.planes.space import WHOLE_SPACE, AuditAction, AuditEvent, AuditTrail, SpaceRecord
+from elytron_core.policy.admission.facts import CANNOT_BE_HIDDEN, GONE, NOT_FORGOTTEN, SLOT_TAKEN, require_fields
+from elytron_core.policy.temporal import validity
+from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.scope import Scope
+
+
+@admitting
+async def forget(ctx: OperationContext, request: MemoryForgetRequest, /) -> MemoryControlReport:
+    """Hide memories from recall, or with `undo` show them again; all in one batch.
+
+    A forgotten fact is not learned again until its topic is allowed.
+    """
+    return await _forget(ctx, request, buries=True)
+
+
+async def retire(ctx: OperationContext, request: MemoryForgetRequest, /) -> MemoryControlReport:
+    """Hide memories that are out of date; they may be learned again."""
+    return await _forget(ctx, request, buries=False)
+
+
+async def _forget(ctx: OperationContext, request: MemoryForgetRequest, *, buries: bool) -> MemoryControlReport:
+    scope = ctx.scope_of(request)
+
+    async def plan(record: SpaceRecord) -> Settled[MemoryControlReport]:
+        found = await find_all(ctx, scope, request.ids)
+        now = ctx.clock.now()
+        changed: dict[Ref, tuple[Value, int]] = {}
+        slots = await _slots(ctx, scope, record, found.values())
+        decisions = [
+            _hide(memory_id, memory, request, changed, now)
+            if not request.undo or not _is_taken(memory, slots, changed)
+            else _unchanged(memory_id, memory, SLOT_TAKEN)
+            for memory_id, memory in found.items()
+        ]
+        decisions = _with_remaining(decisions, found, slots, changed) if not request.undo else decisions
+        derived = await _derived(ctx, scope, found.values(), changed) if not request.undo else ()
+        report = _report(scope, decisions, dry_run=request.dry_run).model_copy(update={"derived": derived})
+        if not report.changed:
+            return Settled(report)
+        changes = Changes(record)
+        action = Action.OPERATOR if request.undo else Action.DELETE
+        for ref, (value, revision) in changed.items():
+            changes.put(ref, value, expects=revision, action=action)
+        facts = [memory.fact for memory in found.values() if isinstance(memory, FactMemory) and memory.ref in changed]
+        if request.undo:
+            await exhume(ctx, scope.space, record, changes, facts)
+            # A slot gets another revision: a write that was judged without its fact is judged again.
+            for slot in {slots[ref].slot.ref: slots[ref].slot for ref in changed if ref in slots}.values():
+                slot.put(changes)
+        elif buries:
+            await bury(ctx, scope.space, record, changes, facts, at=now)
+        await note(ctx, scope.space, record, changes, _events(ctx, request, decisions, found, now))
+        return Settled(report, changes)
+
+    return await settle_report(ctx, scope.space, plan, takes_back=not request.undo)
+
+
+@admitting
+async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> MemoryControlReport:
+    """Put a new content in the place of a fact; the old one stays in history as wrong. Raises NotFound.
+
+    Evidence is not corrected: what was said was said. Raises InvalidInput for a turn or skill, for a fact that is
+    not believed any more, and for a blank content.
+    """
+    scope = ctx.scope_of(request)
+    asked = FactChangeRequest(
+        id=request.id,
+        action=FactAction.CORRECT,
+        content=request.content,
+        reason=request.reason,
+        dry_run=request.dry_run,
+    )
+    require_fields(asked)
+    plan = partial(plan_change, ctx, scope, scope.conversation_key, asked)
+    change = await settle_report(ctx, scope.space, plan)
+    decision = ControlDecision(
+        id=request.id, outcome=change.outcome, plane=Plane.LONG_TERM, new_id=change.new_id, reason=change.reason
+    )
+    return _report(scope, [decision], sequence=change.sequence, dry_run=request.dry_run)
+
+
+@admitting
+async def erase(ctx: OperationContext, request: MemoryEraseRequest, /) -> MemoryControlReport:
+    """Remove memories, or the whole space, so that no byte of them is left in the store. Raises ScopeMissing."""
+    scope = ctx.scope_of(request)
+    given = {"ids": bool(request.ids), "origin": request.origin, "whole_space": request.whole_space is not None}
+    field, *others = [name for name, value in given.items() if value] or ["ids"]
+    if others:
+        raise InvalidInput(field=field, problem=f"and {others[0]} are both given: say one")
+    if request.origin is not None:
+        return await erase_origin(ctx, scope, request.origin, request)
+    if request.whole_space is not None:
+        if request.whole_space != scope.space:
+            raise InvalidInput(field="whole_space", problem="is not the name of the scope's space: repeat that name")
+        return await erase_space(ctx, scope, request)
+    if not request.ids:
+        way_out = "name the memories in ids, or their origin, or repeat the space in whole_space"
+        raise ScopeMissing(operation="erase", way_out=way_out)
+    return await erase_memories(ctx, scope, request)
+
+
+async def _derived(
+    ctx: OperationContext, scope: Scope, found: Iterable[Memory | None], changed: Mapping[Ref, object]
+) -> tuple[str, ...]:
+    """Return the memories that rest on the messages which are hidden now, and are recalled still."""
+    names = {
+        transcript.message_id(TurnId(memory.ref.key), memory.part)
+        for memory in found
+        if isinstance(memory, TurnMemory) and memory.ref in changed
+    }
+    if not names:
+        return ()
+    shown = [one async for one in dependants(ctx, scope.space) if not one.is_hidden and one.ref not in changed]
+    return tuple(one.id for one in shown if one.rests_on(names))
+
+
+def _events(
+    ctx: OperationContext,
+    request: MemoryForgetRequest,
+    decisions: Iterable[ControlDecision],
+    found: Mapping[str, Memory | None],
+    at: Instant,
+) -> dict[Ref, list[AuditEvent]]:
+    """Return what was done to each document that a request changes."""
+    action = AuditAction.RESTORED if request.undo else AuditAction.FORGOTTEN
+    events: dict[Ref, list[AuditEvent]] = {}
+    for decision in decisions:
+        memory = found[decision.id]
+        if memory is not None and decision.outcome is ControlOutcome.CHANGED:
+            part = memory.part if isinstance(memory, TurnMemory) else None
+            events.setdefault(memory.ref, []).append(event_of(ctx, action, at=at, reason=request.reason, part=part))
+    return events
+
+
+def _hide(
+    memory_id: str,
+    memory: Memory | None,
+    request: MemoryForgetRequest,
+    changed: dict[Ref, tuple[Value, int]],
+    now: Instant,
+) -> ControlDecision:
+    if memory is None:
+        return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
+    value = _shown(memory, changed) if request.undo else _hidden(memory, request, changed, now)
+    if value is None:
+        return _unchanged(memory_id, memory, NOT_FORGOTTEN if request.undo else _gone(memory))
+    changed[memory.ref] = (value, memory.revision)
+    return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=memory.plane)
+
+
+def _gone(memory: Memory) -> str:
+    """Return why a memory is not forgotten now."""
+    if isinstance(memory, KeptMemory) and memory.home.forgotten_at is None:
+        return CANNOT_BE_HIDDEN
+    state = memory.fact.state if isinstance(memory, FactMemory) else State.FORGOTTEN
+    return GONE[state]
+
+
+def _unchanged(memory_id: str, memory: Memory, reason: str) -> ControlDecision:
+    return ControlDecision(id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=memory.plane, reason=reason)
+
+
+class _Held(NamedTuple):
+    """Slot of a fact, and its versions, oldest first."""
+
+    slot: StoredSlot
+    versions: list[Fact]
+
+
+async def _slots(
+    ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Iterable[Memory | None]
+) -> dict[Ref, _Held]:
+    """Return the slot of each fact among `memories`."""
+    facts = {memory.ref: key_of(memory.fact) for memory in memories if isinstance(memory, FactMemory)}
+    slots = await read_slots(ctx.store, scope.space, record, facts.values())
+    held = {ref: _Held(slot, await versions_of(ctx.store, scope.space, slot)) for ref, slot in slots.items()}
+    return {ref: held[slot_ref(record, key)] for ref, key in facts.items()}
+
+
+def _is_taken(
+    memory: Memory | None,
+    slots: Mapping[Ref, _Held],
+    changed: Mapping[Ref, tuple[Value, int]],
+) -> TypeGuard[FactMemory]:
+    """Return whether a forgotten fact's slot has another value for its time by now, or will have with `changed`."""
+    if not isinstance(memory, FactMemory) or memory.fact.state is not State.FORGOTTEN:
+        return False
+    pending = [value for value, _ in changed.values() if isinstance(value, Fact)]
+    return validity.is_taken(memory.fact, (*slots[memory.ref].versions, *_of_slot(memory, pending)))
+
+
+def _of_slot(memory: FactMemory, facts: Iterable[Fact]) -> list[Fact]:
+    slot = memory.fact.kind, topic_key(memory.fact.topic), memory.fact.home
+    return [fact for fact in facts if (fact.kind, topic_key(fact.topic), fact.home) == slot]
+
+
+def _with_remaining(
+    decisions: Iterable[ControlDecision],
+    found: Mapping[str, Memory | None],
+    slots: Mapping[Ref, _Held],
+    changed: Mapping[Ref, object],
+) -> list[ControlDecision]:
+    """Return the decisions on facts with the versions that recall still gives for other times."""
+    gone = {ref.key for ref in changed}
+    return [
+        decision.model_copy(update={"remaining": remaining_of(slots[memory.ref].versions, without=gone)})
+        if (memory := found[decision.id]) is not None and memory.ref in slots
+        else decision
+        for decision in decisions
+    ]
+
+
+def _hidden(
+    memory: Memory, request: MemoryForgetRequest, changed: dict[Ref, tuple[Value, int]], now: Instant
+) -> Value | None:
+    """Return the document with the memory hidden, None if it is already."""
+    match memory:
+        case TurnMemory():
+            return _with_forgotten(memory, changed, now) if memory.part not in memory.turn.forgotten else None
+        case SkillMemory(skill=skill):
+            return skill.model_copy(update={"forgotten_at": now}) if skill.forgotten_at is None else None
+        case FactMemory(fact=fact):
+            if not fact.is_believed:
+                return None
+            because = request.reason or "forgotten"
+            return close(fact, at=now, because=because, state=State.FORGOTTEN)
+        case KeptMemory(value=value):
+            return hidden(value, now)
+        case _:
+            assert_never(memory)
+
+
+def _shown(memory: Memory, changed: dict[Ref, tuple[Value, int]]) -> Value | None:
+    """Return the document with the memory shown again, None if it is not hidden."""
+    match memory:
+        case TurnMemory():
+            return _with_forgotten(memory, changed, None) if memory.part in memory.turn.forgotten else None
+        case SkillMemory(skill=skill):
+            return skill.model_copy(update={"forgotten_at": None}) if skill.forgotten_at is not None else None
+        case FactMemory(fact=fact):
+            if fact.state is not State.FORGOTTEN:
+                return None
+            return reopen(fact)
+        case KeptMemory(value=value):
+            return hidden(value, None)
+        case _:
+            assert_never(memory)
+
+
+def _with_forgotten(memory: TurnMemory, changed: dict[Ref, tuple[Value, int]], forgotten_at: Instant | None) -> Value:
+    """Return the turn with this message's mark set, upon what the same request did to its other messages."""
+    pending, _ = changed.get(memory.ref, (memory.turn, 0))
+    assert isinstance(pending, transcript.Turn)
+    forgotten = {part: at for part, at in pending.forgotten.items() if part != memory.part}
+    if forgotten_at is not None:
+        forgotten[memory.part] = forgotten_at
+    return pending.model_copy(update={"forgotten": dict(sorted(forgotten.items()))})
+
+
+def _report(
+    scope: Scope, decisions: list[ControlDecision], *, sequence: int = 0, dry_run: bool = False
+) -> MemoryControlReport:
+    return MemoryControlReport(
+        space=scope.space,
+        decisions=tuple(decisions),
+        changed=any(decision.outcome is ControlOutcome.CHANGED for decision in decisions) and not dry_run,
+        dry_run=dry_run,
+        sequence=sequence,
+        planes=touched(decisions),
+    )
+
+
+_ORDER = (
+    (Plane.TRANSCRIPT, transcript.TURNS),
+    (Plane.LONG_TERM, FACTS),
+    (Plane.PROCEDURAL, skills.SKILLS),
+    *((home.plane, collection) for collection, home in SHOWN.items()),
+)
+_CURSOR = CursorForm(re.compile(r"([0-9]{1,16})\.([0-9]{1,16})\.([0-9]{1,16})\.(.+)", re.DOTALL), "a list report")
+
+
+async def get(ctx: OperationContext, request: MemoryGetRequest, /) -> RecallHit:
+    """Return the memory with this id, in any state. Raises NotFound, InvalidInput for a private memory."""
+    memory = await must_find(ctx, ctx.scope_of(request), request.id)
+    require_disclosed(memory, include_private=request.include_private)
+    return cited(hit_of(memory, ctx.clock.now()), ctx.scope_of(request).space)
+
+
+async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) -> MemoryListReport:
+    """Return the page of memories behind the cursor that pass the filters."""
+    scope = ctx.scope_of(request)
+    if request.order is ListOrder.LATEST:
+        return await _latest(ctx, scope.space, request)
+    items: list[RecallHit] = []
+    cursors: list[str] = []
+    lost = lost_before = 0
+    async for cursor, hit in _walk(ctx, scope.space, request):
+        if hit is None:
+            lost += 1
+            continue
+        if len(items) == request.limit:
+            told = MemoryListReport(space=scope.space, items=tuple(items), lost=lost_before)
+            return told.model_copy(update={"next_cursor": cursors[-1], "has_more": True})
+        items.append(cited(hit, scope.space))
+        cursors.append(cursor)
+        lost_before = lost
+    return MemoryListReport(space=scope.space, items=tuple(items), lost=lost)
+
+
+async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> MemoryHistoryReport:
+    """Return the history of a memory, oldest first. Raises NotFound, InvalidInput for a private memory.
+
+    A private document's text is never returned, nor masked or deleted text.
+    """
+    scope = ctx.scope_of(request)
+    if request.id == WHOLE_SPACE:
+        items = with_trail((), await _trail(ctx, scope, REF), memory=WHOLE_SPACE)
+        return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))
+    gone = await _of_gone_skill(ctx, scope, request.id)
+    if gone:
+        return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(gone))
+    memory = await _must_find_trace(ctx, scope, request.id)
+    if memory.plane is not Plane.PRIVATE_GARDEN:
+        require_disclosed(memory, include_private=request.include_private)
+    part = None
+    match memory:
+        case FactMemory(fact=fact):
+            told = await _of_slot_read(ctx, scope, fact, include_private=request.include_private)
+            return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(told))
+        case TurnMemory(turn=turn, part=part):
+            items = _of_message(request.id, turn, part)
+        case SkillMemory(skill=skill):
+            items = _of_skill(request.id, skill)
+        case KeptMemory():
+            items = _of_kept(request.id, memory)
+        case _:
+            assert_never(memory)
+    told = with_trail(items, await _trail(ctx, scope, memory.ref), memory=request.id, part=part)
+    return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(told))
+
+
+async def _latest(ctx: OperationContext, space: SpaceId, request: MemoryListRequest) -> MemoryListReport:
+    if request.cursor is not None:
+        raise InvalidInput(field="cursor", problem="is nothing for the order 'latest', which has one page")
+    collections = {collection for plane, collection in _ORDER if wants(request.filters, plane)}
+    now = ctx.clock.now()
+
+    def listed(document: Document) -> list[RecallHit]:
+        return [hit for _, hit in _hits(document, request, now)]
+
+    found = await latest_memories(ctx, space, listed, collections=collections, limit=request.limit)
+    return MemoryListReport(space=space, items=tuple(cited(hit, space) for hit in found))
+
+
+def _hits(document: Document, request: MemoryListRequest, now: Instant) -> list[tuple[int, RecallHit]]:
+    """Return the memories of a document that `request` asks for, each with its part."""
+    asked = [(part, one) for part, one in enumerate(parts_of(document)) if _is_asked(one, request, now)]
+    hits = [(part, _hit(memory, now)) for part, memory in asked]
+    if request.include_private:
+        return hits
+    return [(part, hit) for part, hit in hits if hit.privacy is not Privacy.PRIVATE]
+
+
+def _is_asked(memory: Memory, request: MemoryListRequest, now: Instant) -> bool:
+    match request.hidden:
+        case Hidden.LEFT_OUT:
+            return passes(memory, request.filters, now)
+        case Hidden.LISTED:
+            return is_meant(memory, request.filters) and not is_gone(memory, now)
+        case _:
+            assert_never(request.hidden)
+
+
+def _hit(memory: Memory, now: Instant) -> RecallHit:
+    """Return the hit of a memory, without a text that may not be read."""
+    hit = hit_of(memory, now)
+    is_closed = isinstance(memory, TurnMemory) and not memory.turn.is_readable(memory.part)
+    return hit.model_copy(update={"text": ""}) if is_closed else hit
+
+
+async def _walk(
+    ctx: OperationContext, space: SpaceId, request: MemoryListRequest
+) -> AsyncIterator[tuple[str, RecallHit | None]]:
+    """Yield each memory that passes, with the cursor that continues behind it; None is a lost one."""
+    started, after, part_after = _parse_cursor(request.cursor)
+    now = ctx.clock.now()
+    for place, (plane, collection) in enumerate(_ORDER):
+        if place < started or not wants(request.filters, plane):
+            continue
+        mark, parts = (after, part_after) if place == started else (None, -1)
+        if mark is not None:
+            (document,) = await ctx.store.get(space, (Ref(collection, mark.key),))
+            for part, hit in _hits(document, request, now) if document is not None else ():
+                if part > parts:
+                    yield _cursor(place, part, mark), hit
+        async for found, document in documents_as_stored(
+            ctx, space, collection, after=mark, most_often=request.limit + 1
+        ):
+            if document is None:
+                yield _cursor(place, 0, found), None
+                continue
+            for part, hit in _hits(document, request, now):
+                yield _cursor(place, part, found), hit
+
+
+def _cursor(place: int, part: int, mark: Mark) -> str:
+    return f"{place}.{part}.{mark.number}.{mark.key}"
+
+
+def _parse_cursor(cursor: str | None) -> tuple[int, Mark | None, int]:
+    if cursor is None:
+        return 0, None, -1
+    *numbers, key = _CURSOR.parts(cursor)
+    place, part, number = map(int, numbers)
+    if place >= len(_ORDER) or part >= limits.MESSAGES_PER_TURN or number > limits.LATEST_MS:
+        raise _CURSOR.refusal()
+    return place, Mark(number, key), part
+
+
+async def _must_find_trace(ctx: OperationContext, scope: Scope, memory_id: str) -> Memory:
+    """Return the memory with this id, also a message whose text was masked or deleted. Raises NotFound."""
+    memory = await find(ctx, scope, memory_id)
+    if isinstance(memory, TurnMemory) and memory.turn.redaction is not transcript.Redaction.RAW_AVAILABLE:
+        return memory
+    return await must_find(ctx, scope, memory_id)
+
+
+def _of_message(memory: str, turn: transcript.Turn, part: int) -> list[HistoryItem]:
+    text = turn.messages[part].text if turn.is_readable(part) else None
+    items = [HistoryItem(id=memory, event=HistoryEvent.ADDED, at=turn.recorded_at, text=text)]
+    if part in turn.forgotten:
+        items.append(HistoryItem(id=memory, event=HistoryEvent.FORGOTTEN, at=turn.forgotten[part]))
+    return items
+
+
+def _of_skill(memory: str, skill: skills.Skill) -> list[HistoryItem]:
+    items = [HistoryItem(id=memory, event=HistoryEvent.ADDED, at=skill.recorded_at)]
+    if skill.revision_count > 1:
+        items.append(HistoryItem(id=memory, event=HistoryEvent.SUPERSEDED, at=skill.updated_at, text=skill.summary))
+    if skill.forgotten_at is not None:
+        items.append(HistoryItem(id=memory, event=HistoryEvent.FORGOTTEN, at=skill.forgotten_at))
+    return items
+
+
+async def _of_gone_skill(ctx: OperationContext, scope: Scope, name: str) -> list[HistoryItem]:
+    """Return what was done to a runtime skill that was deleted; nothing of any other memory."""
+    record = await ctx.spaces.find(scope.space)
+    if record is None or not name.startswith(skills.NAME_PREFIX):
+        return []
+    ref = Ref(skills.SKILLS, record.skill_tag(name))
+    (document,) = await ctx.store.get(scope.space, (ref,))
+    return with_trail((), await _trail(ctx, scope, ref), memory=name) if document is None else []
+
+
+def _of_kept(memory_id: str, memory: KeptMemory) -> list[HistoryItem]:
+    """Return the last words of what is written over; a private document keeps its text to itself."""
+    is_private = memory.plane is Plane.PRIVATE_GARDEN
+    value = memory.value
+    event = HistoryEvent.ADDED if memory.revision == 1 else HistoryEvent.SUPERSEDED
+    text = None if is_private else text_of(value)
+    items = [HistoryItem(id=memory_id, event=event, at=at_of(value), text=text)]
+    if isinstance(value, candidates.Candidate) and value.resolved_at is not None:
+        resolved = HistoryEvent.CONFIRMED if value.became is not None else HistoryEvent.DELETED
+        items.append(HistoryItem(id=memory_id, event=resolved, at=value.resolved_at, reason=value.resolution))
+    elif (at := forgotten_at(value)) is not None:
+        items.append(HistoryItem(id=memory_id, event=HistoryEvent.FORGOTTEN, at=at))
+    return items
+
+
+async def _trail(ctx: OperationContext, scope: Scope, ref: Ref) -> AuditTrail | None:
+    record = await ctx.spaces.find(scope.space)
+    return (await trails(ctx, scope.space, record, (ref,))).get(ref)
+
+
+async def _of_slot_read(ctx: OperationContext, scope: Scope, fact: Fact, *, include_private: bool) -> list[HistoryItem]:
+    """Return what happened to every version of the fact's slot, without the texts of those that may not be shown."""
+    versions = await _versions(ctx, scope, fact)
+    record = await ctx.spaces.find(scope.space)
+    refs = {version.id: Ref(FACTS, version.id) for version in versions}
+    known = await trails(ctx, scope.space, record, refs.values())
+    told: list[HistoryItem] = []
+    for one in versions:
+        items = _of_fact(one, is_shown=may_disclose(one, include_private=include_private))
+        told += with_trail(items, known.get(refs[one.id]), memory=one.id)
+    return told
+
+
+async def _versions(ctx: OperationContext, scope: Scope, fact: Fact) -> list[Fact]:
+    """Return every version of the fact's slot that is still kept, oldest first."""
+    record: SpaceRecord | None = await ctx.spaces.find(scope.space)
+    if record is None:
+        return [fact]  # the space was erased since
+    slot = await read_slot(ctx.store, scope.space, record, key_of(fact))
+    return await versions_of(ctx.store, scope.space, slot) or [fact]
+
+
+_CLOSED = {
+    State.SUPERSEDED: HistoryEvent.SUPERSEDED,
+    State.INVALIDATED: HistoryEvent.INVALIDATED,
+    State.CORRECTED: HistoryEvent.CORRECTED,
+    State.FORGOTTEN: HistoryEvent.FORGOTTEN,
+    State.DELETED: HistoryEvent.DELETED,
+}
+
+
+def _of_fact(fact: Fact, *, is_shown: bool) -> list[HistoryItem]:
+    text = fact.content if is_shown else None
+    items = [HistoryItem(id=fact.id, event=HistoryEvent.ADDED, at=fact.recorded_at, text=text)]
+    if fact.evidence_count > 1:
+        items.append(HistoryItem(id=fact.id, event=HistoryEvent.CONFIRMED, at=max(fact.recorded_at, fact.confirmed_at)))
+    if fact.closed_at is not None and fact.state in _CLOSED:
+        because = fact.closed_because or ""
+        items.append(HistoryItem(id=fact.id, event=_CLOSED[fact.state], at=fact.closed_at, reason=because))
+    return items

@@ -1,0 +1,471 @@
+"""Long-term control: facts listed, read, changed and forgotten by query, and what is not to be learned."""
+
+import re
+from functools import partial
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.documents.cursor import CursorForm
+from elytron.documents.planes import is_private_candidate, place_of
+from elytron.documents.slots import key_of, read_slot, versions_of
+from elytron.intake import admitting
+from elytron.memories.audit_trail import event_of, note
+from elytron.memories.chat_aliases import meant
+from elytron.memories.lookup import FactMemory, may_disclose, must_find, require_disclosed
+from elytron.memories.preconditions import tag_of
+from elytron.memories.provenance_links import Resting, link_written, unlink_left
+from elytron.memories.tombstones import LEARNING, bury, read_learning, stones_of_topic
+from elytron.writes.candidates import admit
+from elytron.writes.commit import Settled, settle_report
+from elytron.writes.facts import plan_change, uses_of
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.facts import (
+    CandidateListReport,
+    CandidateListRequest,
+    CandidateResolveReport,
+    CandidateResolveRequest,
+    FactChangeReport,
+    FactChangeRequest,
+    FactDetailReport,
+    FactDetailRequest,
+    FactEntry,
+    FactForgetReport,
+    FactForgetRequest,
+    FactListReport,
+    FactListRequest,
+    LearningReport,
+    LearningRequest,
+    MemoryMergeReport,
+    MemoryMergeRequest,
+    MergedPair,
+    Resolution,
+)
+from elytron_core.contracts.transcript import Outcome, WriteDecision
+from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PreconditionFailed
+from elytron_core.ids import ID, FactId, is_id
+from elytron_core.planes import candidates
+from elytron_core.planes import facts as planes_facts
+from elytron_core.planes.candidates import Candidate, CandidateState
+from elytron_core.planes.facts import Fact, Learning, LearningAction, LearningEvent, State
+from elytron_core.planes.space import AuditAction, SpaceRecord
+from elytron_core.planes.transcript import DerivedMemoryPlane
+from elytron_core.policy.admission.facts import (
+    SLOT_TAKEN,
+    after,
+    fold,
+    holds,
+    pairs,
+    require_fields,
+    unfold,
+    with_event,
+)
+from elytron_core.policy.temporal import validity
+from elytron_core.policy.temporal.validity import freshness
+from elytron_core.ports import store
+from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.scope import Scope
+from elytron_core.text import similarity
+
+
+def entry_of(
+    record: SpaceRecord, fact: planes_facts.Fact, revision: int, /, *, now: Instant, used: Instant | None = None
+) -> FactEntry:
+    """Return the entry of a stored fact."""
+    fresh = freshness(fact, now)
+    home = fact.home
+    return FactEntry(
+        id=fact.id,
+        kind=fact.kind,
+        topic=fact.topic,
+        content=fact.content,
+        keywords=fact.keywords,
+        entities=fact.entities,
+        state=fact.state,
+        confidence=fact.confidence,
+        tier=fact.tier,
+        certainty=fact.certainty,
+        authority=fact.authority,
+        trust=fact.trust,
+        privacy=fact.privacy,
+        reach=fact.reach,
+        channel=home.channel if home is not None else None,
+        chat=home.conversation if home is not None else None,
+        evidence=fact.citations,
+        evidence_count=fact.evidence_count,
+        observed_at=fact.observed_at,
+        recorded_at=fact.recorded_at,
+        confirmed_at=fact.confirmed_at,
+        valid_from=fact.valid_from,
+        valid_to=fact.valid_to,
+        last_used_at=used,
+        freshness=fresh.state,
+        hint=fresh.hint,
+        closed_at=fact.closed_at,
+        closed_because=fact.closed_because,
+        supersedes=fact.supersedes,
+        superseded_by=fact.superseded_by,
+        version=tag_of(record, Ref(planes_facts.FACTS, fact.id), revision),
+    )
+
+
+_CURSOR = CursorForm(ID, "a list report")
+_OF_TOPICS = frozenset({LearningAction.SUPPRESS, LearningAction.ALLOW})
+
+
+async def list_facts(ctx: OperationContext, request: FactListRequest, /) -> FactListReport:
+    """Return the page of facts behind the cursor, and what is not learned."""
+    scope = ctx.scope_of(request)
+    start = _CURSOR.key(request.cursor)
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
+        return FactListReport(space=scope.space, items=())
+    rules, _ = await read_learning(ctx, scope.space)
+    now = ctx.clock.now()
+    found: list[tuple[Fact, int]] = []
+    withheld, last, has_more = 0, "", False
+    async for document in store.documents(ctx.store, scope.space, planes_facts.FACTS, after=start):
+        fact = Fact.from_bytes(document.body)
+        if not _is_meant(fact, request, now):
+            continue
+        if len(found) == request.limit:
+            has_more = True
+            break
+        if may_disclose(fact, include_private=request.include_private):
+            found.append((fact, document.revision))
+        else:
+            withheld += 1
+        last = document.ref.key
+    used = await uses_of(ctx, scope.space, (fact.id for fact, _ in found))
+    return FactListReport(
+        space=scope.space,
+        items=tuple(entry_of(record, fact, revision, now=now, used=used.get(fact.id)) for fact, revision in found),
+        withheld=withheld,
+        learning=rules,
+        next_cursor=last if has_more else None,
+        has_more=has_more,
+    )
+
+
+async def get_fact(ctx: OperationContext, request: FactDetailRequest, /) -> FactDetailReport:
+    """Return one fact in full. Raises NotFound, InvalidInput for a private one that was not asked for by name."""
+    scope = ctx.scope_of(request)
+    memory = await must_find(ctx, scope, request.id)
+    record = await ctx.spaces.find(scope.space)
+    if not isinstance(memory, FactMemory):
+        raise InvalidInput(field="id", problem="names no fact: get reads other memories")
+    require_disclosed(memory, include_private=request.include_private)
+    if record is None:
+        raise NotFound(what="memory", name=request.id)
+    used = (await uses_of(ctx, scope.space, (memory.fact.id,))).get(memory.fact.id)
+    entry = entry_of(record, memory.fact, memory.revision, now=ctx.clock.now(), used=used)
+    return FactDetailReport(space=scope.space, fact=entry)
+
+
+@admitting
+async def change_fact(ctx: OperationContext, request: FactChangeRequest, /) -> FactChangeReport:
+    """Change one fact that is believed to hold at some time. Raises NotFound, InvalidInput, PreconditionFailed."""
+    scope = ctx.scope_of(request)
+    require_fields(request)
+    conversation = await meant(ctx, scope)
+    if request.reach is planes_facts.Reach.CHAT and not conversation.is_trusted:
+        raise InvalidInput(field="scope", problem="names a chat that belongs to no conversation: name the conversation")
+    return await settle_report(ctx, scope.space, partial(plan_change, ctx, scope, conversation.key, request))
+
+
+@admitting
+async def forget_facts(ctx: OperationContext, request: FactForgetRequest, /) -> FactForgetReport:
+    """Forget what a dry run of the same query named. Raises PreconditionFailed if other facts match by now."""
+    scope = ctx.scope_of(request)
+    if similarity.is_blank(similarity.normalise(request.query)):
+        raise InvalidInput(field="query", problem="has no word: name what is to be forgotten")
+    if request.token is None and not request.dry_run:
+        raise InvalidInput(field="token", problem="is missing: run it with dry_run first, and repeat it with its token")
+    if await ctx.spaces.find(scope.space) is None:
+        return FactForgetReport(space=scope.space, items=(), changed=False, dry_run=request.dry_run)
+    plan = partial(_plan_forgetting, ctx, scope, request)
+    return await settle_report(ctx, scope.space, plan, takes_back=True)
+
+
+@admitting
+async def set_learning(ctx: OperationContext, request: LearningRequest, /) -> LearningReport:
+    """Pause, resume, suppress or allow learning. Raises InvalidInput if a topic is missing."""
+    scope = ctx.scope_of(request)
+    if request.action in _OF_TOPICS and request.topic is None:
+        raise InvalidInput(field="topic", problem=f"is missing for {request.action.value!r}: name one")
+    if request.topic is not None and not similarity.normalise(request.topic):
+        raise InvalidInput(field="topic", problem="has no word: name one")
+    return await settle_report(ctx, scope.space, partial(_plan_learning, ctx, scope, request))
+
+
+async def _plan_forgetting(
+    ctx: OperationContext, scope: Scope, request: FactForgetRequest, record: SpaceRecord
+) -> Settled[FactForgetReport]:
+    now = ctx.clock.now()
+    found: list[tuple[Fact, int]] = []
+    withheld, has_more = 0, False
+    async for document in store.documents(ctx.store, scope.space, planes_facts.FACTS):
+        fact = Fact.from_bytes(document.body)
+        is_meant = fact.is_believed and (not request.kinds or fact.kind in request.kinds)
+        if not is_meant or not holds(fact, request.query):
+            continue
+        if not may_disclose(fact, include_private=request.include_private):
+            withheld += 1
+        elif len(found) == limits.WRITES_PER_REQUEST:
+            has_more = True
+            break
+        else:
+            found.append((fact, document.revision))
+    token = _token(record, request, found)
+    if request.token not in {None, token}:
+        raise PreconditionFailed
+    report = FactForgetReport(
+        space=scope.space,
+        items=tuple(entry_of(record, fact, revision, now=now) for fact, revision in found),
+        withheld=withheld,
+        has_more=has_more,
+        token=token if request.dry_run else None,
+        changed=bool(found) and not request.dry_run,
+        dry_run=request.dry_run,
+    )
+    if not report.changed:
+        return Settled(report)
+    changes = Changes(record)
+    because = request.reason or "forgotten"
+    for fact, revision in found:
+        closed = planes_facts.close(fact, at=now, because=because, state=State.FORGOTTEN)
+        changes.put(Ref(planes_facts.FACTS, fact.id), closed, expects=revision, action=Action.DELETE)
+    await bury(ctx, scope.space, record, changes, (fact for fact, _ in found), at=now)
+    done = event_of(ctx, AuditAction.FORGOTTEN, at=now, reason=request.reason)
+    await note(ctx, scope.space, record, changes, {Ref(planes_facts.FACTS, fact.id): (done,) for fact, _ in found})
+    return Settled(report, changes)
+
+
+def _token(record: SpaceRecord, request: FactForgetRequest, found: list[tuple[Fact, int]]) -> str:
+    """Return the token of these facts at these revisions, selected by this query."""
+    parts = [part for fact, revision in found for part in (fact.id, str(revision))]
+    kinds = ",".join(sorted(kind.value for kind in request.kinds))
+    return record.tag("forget facts", similarity.normalise(request.query), kinds, str(request.include_private), *parts)
+
+
+async def _plan_learning(
+    ctx: OperationContext, scope: Scope, request: LearningRequest, record: SpaceRecord
+) -> Settled[LearningReport]:
+    before, revision = await read_learning(ctx, scope.space)
+    event = LearningEvent(
+        action=request.action, topic=request.topic, at=ctx.clock.now(), by=ctx.caller, reason=request.reason
+    )
+    rules = after(before, event)
+    if len(rules.rules) > limits.LEARNING_RULES:
+        raise LimitExceeded(what="topics that are not learned", limit=limits.LEARNING_RULES, found=len(rules.rules))
+    changes = Changes(record)
+    stones: dict[Ref, Document] = {}
+    if request.action is LearningAction.ALLOW and request.topic is not None:
+        stones = await stones_of_topic(ctx, scope.space, record, request.topic)
+        if stones and rules == before:
+            rules = with_event(before, event)
+    for ref, document in stones.items():
+        changes.delete(ref, expects=document.revision)
+    if rules != before:
+        changes.put(LEARNING, rules, expects=revision, action=Action.OPERATOR)
+    return _settled(scope, request, rules, len(stones), changes)
+
+
+def _settled(
+    scope: Scope, request: LearningRequest, rules: Learning, stones: int, changes: Changes
+) -> Settled[LearningReport]:
+    report = LearningReport(
+        space=scope.space,
+        learning=rules,
+        tombstones=stones,
+        changed=bool(changes) and not request.dry_run,
+        dry_run=request.dry_run,
+    )
+    return Settled(report, changes if report.changed else None)
+
+
+def _is_meant(fact: Fact, request: FactListRequest, now: Instant) -> bool:
+    is_asked = validity.holds(fact, as_of=now) if request.states is None else _is_in(fact, request.states)
+    return is_asked and (not request.kinds or fact.kind in request.kinds) and holds(fact, request.query)
+
+
+def _is_in(fact: Fact, states: tuple[State, ...]) -> bool:
+    return not states or fact.state in states
+
+
+_CANDIDATE_CURSOR = CursorForm(re.compile(r"[0-9a-f]+"), "a list report")
+REFUSED = frozenset({Outcome.REJECTED, Outcome.SKIPPED})
+NOT_FOLDED = "it is not folded into another fact"
+GONE = "one of the two facts is not there any more"
+
+
+async def list_candidates(ctx: OperationContext, request: CandidateListRequest, /) -> CandidateListReport:
+    """Return the page of candidates behind the cursor, of the states and targets asked for."""
+    scope = ctx.scope_of(request)
+    after = _CANDIDATE_CURSOR.key(request.cursor)
+    items: list[Candidate] = []
+    withheld = 0
+    last = ""
+    stored = ctx.store, scope.space, candidates.CANDIDATES
+    async for document in store.documents(*stored, after=after, page=limits.PAGE_MAX):
+        candidate = Candidate.from_bytes(document.body)
+        if candidate.state not in request.states:
+            continue
+        if request.targets and candidate.draft.proposal.target not in request.targets:
+            continue
+        if not request.include_private and is_private_candidate(candidate):
+            withheld += 1
+            continue
+        if len(items) == request.limit:
+            return CandidateListReport(
+                space=scope.space, items=tuple(items), withheld=withheld, next_cursor=last, has_more=True
+            )
+        items.append(candidate)
+        last = document.ref.key
+    return CandidateListReport(space=scope.space, items=tuple(items), withheld=withheld)
+
+
+@admitting
+async def resolve_candidate(ctx: OperationContext, request: CandidateResolveRequest, /) -> CandidateResolveReport:
+    """Decide on a candidate that waits: what is accepted becomes a belief in the same batch. Raises NotFound."""
+    scope = ctx.scope_of(request)
+
+    async def plan(record: SpaceRecord) -> Settled[CandidateResolveReport]:
+        candidate, revision, ref = await _candidate(ctx, scope, request.id)
+        report = CandidateResolveReport(space=scope.space, id=request.id, state=candidate.state, changed=False)
+        if not candidate.is_open:
+            return Settled(report.model_copy(update={"reason": f"it was {candidate.state.value} before"}))
+        home = scope.model_copy(update={"channel": candidate.channel, "conversation": candidate.conversation})
+        decision, changes = None, Changes(record)
+        if request.resolution is Resolution.ACCEPT and candidate.state is CandidateState.DEFERRED:
+            decision, changes = await admit(ctx, home, candidate.draft, record)
+            if decision.outcome in REFUSED:
+                return Settled(report.model_copy(update={"reason": decision.reason}))
+        resolved = _resolved(ctx, candidate, request, decision)
+        changes.put(ref, resolved, expects=revision, action=Action.OPERATOR)
+        done = report.model_copy(
+            update={
+                "state": resolved.state,
+                "became": None if request.dry_run else resolved.became,
+                "changed": not request.dry_run,
+                "dry_run": request.dry_run,
+            }
+        )
+        return Settled(done, None if request.dry_run else changes)
+
+    return await settle_report(ctx, scope.space, plan)
+
+
+async def merge_facts(ctx: OperationContext, request: MemoryMergeRequest, /) -> MemoryMergeReport:
+    """Fold facts that say nearly the same, or bring folded ones back; all in one batch."""
+    scope = ctx.scope_of(request)
+
+    async def plan(record: SpaceRecord) -> Settled[MemoryMergeReport]:
+        changes = Changes(record)
+        if request.undo:
+            pairs = [await _unfolded(ctx, scope, name, record, changes) for name in dict.fromkeys(request.undo)]
+        else:
+            pairs = await _folded(ctx, scope, request.limit, changes)
+            await link_written(ctx, scope.space, record, changes)
+        changed = any(pair.changed for pair in pairs)
+        now = ctx.clock.now()
+        done = event_of(ctx, AuditAction.RESTORED if request.undo else AuditAction.MERGED, at=now)
+        told = {Ref(planes_facts.FACTS, pair.folded): (done,) for pair in pairs if pair.changed}
+        await note(ctx, scope.space, record, changes, told)
+        report = MemoryMergeReport(
+            space=scope.space,
+            pairs=tuple(pairs),
+            changed=changed and not request.dry_run,
+            dry_run=request.dry_run,
+        )
+        return Settled(report, changes if report.changed else None)
+
+    if await ctx.spaces.find(scope.space) is None and not request.undo:
+        return MemoryMergeReport(space=scope.space, pairs=(), changed=False, dry_run=request.dry_run)
+    return await settle_report(ctx, scope.space, plan)
+
+
+async def _candidate(ctx: OperationContext, scope: Scope, name: str) -> tuple[Candidate, int, Ref]:
+    ref = place_of(name)
+    if ref is None or ref.collection != candidates.CANDIDATES or not _CANDIDATE_CURSOR.pattern.fullmatch(ref.key):
+        raise NotFound(what="candidate", name=name)
+    (document,) = await ctx.store.get(scope.space, (ref,))
+    if document is None:
+        raise NotFound(what="candidate", name=name)
+    return Candidate.from_bytes(document.body), document.revision, ref
+
+
+def _resolved(
+    ctx: OperationContext, candidate: Candidate, request: CandidateResolveRequest, decision: WriteDecision | None
+) -> Candidate:
+    accepted = request.resolution is Resolution.ACCEPT
+    return candidate.model_copy(
+        update={
+            "state": CandidateState.ACCEPTED if accepted else CandidateState.REJECTED,
+            "resolved_at": ctx.clock.now(),
+            "resolution": request.reason,
+            "became": decision.id if decision is not None else None,
+        }
+    )
+
+
+async def _folded(ctx: OperationContext, scope: Scope, limit: int, changes: Changes) -> list[MergedPair]:
+    held = await _facts(ctx, scope)
+    now = ctx.clock.now()
+    current = {fact_id: fact for fact_id, (fact, _) in held.items() if fact.is_current}
+    made: list[MergedPair] = []
+    for pair in pairs(tuple(current.values()), limit=limit):
+        kept, folded = fold(current[pair.kept.id], pair.folded, at=now)
+        current[kept.id] = kept
+        for fact in (kept, folded):
+            _, revision = held[fact.id]
+            changes.put(Ref(planes_facts.FACTS, fact.id), fact, expects=revision, action=Action.MERGE)
+        made.append(MergedPair(kept=kept.id, folded=folded.id, likeness=round(pair.likeness, 4)))
+    return made
+
+
+async def _facts(ctx: OperationContext, scope: Scope) -> dict[FactId, tuple[planes_facts.Fact, int]]:
+    stored = store.documents(ctx.store, scope.space, planes_facts.FACTS)
+    facts = [(planes_facts.Fact.from_bytes(document.body), document.revision) async for document in stored]
+    return {fact.id: (fact, revision) for fact, revision in facts}
+
+
+async def _unfolded(
+    ctx: OperationContext, scope: Scope, name: str, record: SpaceRecord, changes: Changes
+) -> MergedPair:
+    folded = await _fact(ctx, scope, name, changes)
+    if folded is None or folded[0].state is not planes_facts.State.MERGED or folded[0].superseded_by is None:
+        return MergedPair(kept="", folded=name, changed=False, reason=NOT_FOLDED)
+    fact, revision = folded
+    into = await _fact(ctx, scope, folded[0].superseded_by, changes)
+    if into is None:
+        return MergedPair(kept=folded[0].superseded_by, folded=name, changed=False, reason=GONE)
+    kept, back = unfold(into[0], fact)
+    slot = await read_slot(ctx.store, scope.space, record, key_of(fact))
+    pending = [
+        value for value in changes.folded.values() if isinstance(value, planes_facts.Fact) and value.id in slot.facts
+    ]
+    if validity.is_taken(back, (*await versions_of(ctx.store, scope.space, slot), *pending)):
+        return MergedPair(kept=into[0].id, folded=name, changed=False, reason=SLOT_TAKEN)
+    # The slot gets another revision: a write that was judged without this fact is judged again.
+    slot.put(changes)
+    changes.put(Ref(planes_facts.FACTS, kept.id), kept, expects=into[1], action=Action.OPERATOR)
+    changes.put(Ref(planes_facts.FACTS, back.id), back, expects=revision, action=Action.OPERATOR)
+    rested = Resting(DerivedMemoryPlane.SHARED_FACT, kept.id, into[0].citations)
+    await unlink_left(ctx, scope.space, record, changes, rested, after=kept.citations)
+    return MergedPair(kept=kept.id, folded=back.id)
+
+
+async def _fact(
+    ctx: OperationContext, scope: Scope, name: str, changes: Changes
+) -> tuple[planes_facts.Fact, int] | None:
+    """Return the fact with the changes of the unfinished batch, and its stored revision."""
+    if not is_id(name):
+        return None
+    ref = Ref(planes_facts.FACTS, name)
+    (document,) = await ctx.store.get(scope.space, (ref,))
+    if document is None:
+        return None
+    pending = changes.folded.get(ref)
+    fact = pending if isinstance(pending, planes_facts.Fact) else planes_facts.Fact.from_bytes(document.body)
+    return fact, document.revision

@@ -1,0 +1,470 @@
+"""Inspection of a space, and the turn ledger of a conversation."""
+
+import re
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from itertools import pairwise
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, assert_never
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.documents.cursor import CursorForm
+from elytron.documents.planes import by_plane
+from elytron.intake import admitting
+from elytron.jobs.queue import work_of
+from elytron.journal.verification import Account, EventFingerprint, HeadChain, StateFingerprint, documents
+from elytron.memories.audit_trail import event_of, note
+from elytron.memories.chat_aliases import meant, with_last
+from elytron.state.conversation_heads import read_head, read_heads
+from elytron.state.space_records import REF
+from elytron.writes.commit import Settled, settle
+from elytron.writes.facts import keep_all_uses
+from elytron_core.clock import Instant
+from elytron_core.contracts.inspection import (
+    ConversationSummary,
+    DamageItem,
+    HeadStanding,
+    LedgerMessage,
+    LedgerOrder,
+    LedgerTurn,
+    MemoryCapabilitiesRequest,
+    MemoryCapabilityCatalog,
+    MemoryCloseRequest,
+    MemoryInspectionReport,
+    MemoryInspectionRequest,
+    MemoryLifecycleReport,
+    MemoryRecoverRequest,
+    MemoryReplayReport,
+    MemoryReplayRequest,
+    MemorySpacesReport,
+    MemorySpacesRequest,
+    RuntimePhase,
+    SpaceSummary,
+    StoreCheck,
+)
+from elytron_core.contracts.maintenance import WorkHealth
+from elytron_core.errors import Conflict, InvalidInput, SealBroken, SealError, StoreCorrupt, StoreError
+from elytron_core.ids import SYSTEM_SPACE, ConversationTag, SpaceId, TurnId
+from elytron_core.planes import embedding, tools, transcript
+from elytron_core.planes import skills as planes_skills
+from elytron_core.planes.space import COLLECTIONS, AuditAction, SpaceRecord
+from elytron_core.policy import host
+from elytron_core.policy.host import Circumstances, Part, catalog
+from elytron_core.policy.integrity import Head
+from elytron_core.policy.skills import governance
+from elytron_core.policy.tools import counted
+from elytron_core.ports import store
+from elytron_core.ports.store import Action, CheckReport, Document
+from elytron_core.scope import Scope
+
+if TYPE_CHECKING:
+    from elytron_index.space_index import SpaceIndex
+
+
+_NEEDS: dict[Part, tuple[str, ...]] = {
+    Part.CLI: ("elytron_cli",),
+    Part.HTTP: ("elytron_http_shell", "starlette"),
+    Part.WSS: ("elytron_http_shell", "starlette", "websockets"),
+    Part.MCP: ("elytron_mcp_shell", "mcp"),
+    Part.A2A: ("elytron_a2a_shell", "a2a"),
+    Part.LLM_GATEWAY: ("elytron_proxy", "starlette", "httpx"),
+    Part.REPLAY: ("elytron_replay",),
+    Part.EVOLVE: ("elytron_replay.evolve",),
+}
+"""The packages that each part is made of; a part that is not listed is in no distribution yet."""
+
+
+def catalog_of(ctx: OperationContext, /) -> MemoryCapabilityCatalog:
+    """Return everything that might be done, and whether it can be here and now."""
+    return catalog(
+        Circumstances(
+            profile=ctx.profile,
+            compiled={part for part, packages in _NEEDS.items() if all(map(_is_built_in, packages))},
+            entries=ctx.entries,
+            has_model=ctx.models.language is not None,
+            policy=ctx.capability_policy,
+            capacity=ctx.capacity,
+        )
+    )
+
+
+@cache
+def _is_built_in(package: str) -> bool:
+    """Return whether a package is installed and not empty; it is not imported."""
+    spec = find_spec(package)
+    if spec is None:
+        return False
+    places = spec.submodule_search_locations
+    return places is None or any(iter_modules(places))
+
+
+async def check(ctx: OperationContext, space: SpaceId, /, *, repair: bool) -> StoreCheck:
+    """Read every byte of the store; with `repair`, move what is damaged aside. Other spaces' names are not shown."""
+    found = await ctx.store.repair() if repair else await ctx.store.check()
+    return _shown(found, space)
+
+
+def _shown(report: CheckReport, space: SpaceId) -> StoreCheck:
+    return StoreCheck(
+        ok=report.ok,
+        documents=report.documents,
+        entries=report.entries,
+        blobs=report.blobs,
+        problems=tuple(
+            DamageItem(
+                damage=problem.damage,
+                what=problem.what if problem.space in {None, space} else "in another space",
+                quarantined=problem.quarantined,
+            )
+            for problem in report.problems
+        ),
+        clipped=report.clipped,
+    )
+
+
+CONVERSATIONS_SHOWN = 200
+_CURSOR = CursorForm(re.compile(r"(.+)\.[0-9a-f]{12}"), "a replay report of this conversation")
+
+
+async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
+    """Say what the space holds, with its fingerprints; a space never written to is reported as such.
+
+    Raises StoreCorrupt or SealBroken where something of the space is damaged; with `check` the report says so instead,
+    counts what could be read and leaves the fingerprints empty.
+    """
+    scope = ctx.scope_of(request)
+    if request.repair and not request.check:
+        raise InvalidInput(field="repair", problem="needs check: say both")
+    store_check = await check(ctx, scope.space, repair=request.repair) if request.check else None
+    seen = _Seen(kept=Head.parse(request.head) if request.head is not None else None, is_checked=request.check)
+    try:
+        await seen.read(ctx, scope)
+    except (StoreCorrupt, SealBroken):
+        if store_check is None:
+            raise
+        seen.damaged = True
+    alias = (await meant(ctx, scope)).trust
+    known = seen.conversations if alias is transcript.AliasTrust.TRUSTED else []
+    conversations = sorted(known, key=lambda head: (head.first_at or 0, head.channel, head.conversation))
+    firsts = [head.first_at for head in conversations if head.first_at is not None]
+    lasts = [head.last_at for head in conversations if head.last_at is not None]
+    return MemoryInspectionReport(
+        space=scope.space,
+        exists=seen.exists,
+        engine=ctx.engine,
+        store=ctx.store.capabilities,
+        sequence=seen.events.sequence,
+        documents=dict(sorted(seen.counts.items())),
+        planes=by_plane(seen.counts),
+        alias=alias,
+        conversations=tuple(
+            ConversationSummary.model_validate(head, from_attributes=True)
+            for head in conversations[:CONVERSATIONS_SHOWN]
+        ),
+        conversations_clipped=len(conversations) > CONVERSATIONS_SHOWN,
+        speakers=tuple(dict.fromkeys(name for head in conversations for name in head.speakers)),
+        first_at=min(firsts, default=None),
+        last_at=max(lasts, default=None),
+        indexed_units=seen.units,
+        index_bytes=seen.index_bytes,
+        state_fingerprint="" if seen.damaged else seen.state.hexdigest(),
+        event_fingerprint="" if seen.damaged else seen.events.hexdigest(),
+        head=str(seen.chain.head) if seen.chain is not None and not seen.damaged else "",
+        head_standing=seen.standing,
+        store_check=store_check,
+        journal_account=seen.account.report(COLLECTIONS) if seen.account is not None and not seen.damaged else None,
+        compared_model=seen.compared,
+        unembedded_units=seen.unembedded,
+        stale_units=seen.stale,
+        embedded_units=seen.embedded,
+        runtime_skills=governance.counted(seen.skills, at=ctx.clock.now()),
+        agent_skills=await ctx.skill_dirs.scan(at=ctx.clock.now()),
+        work=seen.work,
+        jobs=seen.jobs,
+        lifecycle=host.admissions(request.mode_input) if request.mode_input is not None else (),
+        capabilities=catalog_of(ctx),
+        agent_tools=counted(seen.registries, seen.experiences, forbidden=ctx.profile.is_esp),
+    )
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Result of reading a whole space so far."""
+
+    kept: Head | None = None
+    is_checked: bool = False
+    exists: bool = False
+    damaged: bool = False
+    chain: HeadChain | None = None
+    account: Account | None = None
+    counts: Counter[str] = field(default_factory=Counter[str])
+    state: StateFingerprint = field(default_factory=StateFingerprint)
+    conversations: list[transcript.Conversation] = field(default_factory=list[transcript.Conversation])
+    events: EventFingerprint = field(default_factory=EventFingerprint)
+    units: int = 0
+    index_bytes: int = 0
+    work: WorkHealth = WorkHealth.IDLE
+    jobs: dict[str, int] = field(default_factory=dict[str, int])
+    compared: str | None = None
+    unembedded: int = 0
+    stale: int = 0
+    embedded: dict[str, int] = field(default_factory=dict[str, int])
+    models: dict[str, str] = field(default_factory=dict[str, str])
+    """The names of models, by their tags."""
+    skills: list[planes_skills.Skill] = field(default_factory=list[planes_skills.Skill])
+    registries: dict[str, tools.AgentToolRegistrySnapshot] = field(
+        default_factory=dict[str, tools.AgentToolRegistrySnapshot]
+    )
+    experiences: dict[str, tools.ToolExperience] = field(default_factory=dict[str, tools.ToolExperience])
+
+    async def read(self, ctx: OperationContext, scope: Scope, /) -> None:
+        record = await ctx.spaces.find(scope.space)
+        self.exists = record is not None
+        if record is not None:
+            self.chain = HeadChain(record, self.kept)
+            self.account = Account(record) if self.is_checked else None
+        async for entry in store.entries(ctx.store, scope.space):
+            self.events.add(entry)
+            if self.chain is not None:
+                self.chain.add(entry)
+            if self.account is not None:
+                self.account.tell(entry)
+        async for document in documents(ctx.store, scope.space):
+            self.counts[document.ref.collection] += 1
+            self.state.add(document)
+            self._take(document)
+            if self.account is not None:
+                self.account.meet(document)
+        if self.account is not None:
+            async for entry in store.entries(ctx.store, scope.space, after=self.events.sequence):
+                self.account.retell(entry)
+        if record is not None:
+            self.work, self.jobs = await work_of(ctx, scope.space)
+            index = await ctx.folds.current(scope.space)
+            self.units, self.index_bytes = index.units, index.size_bytes
+            self._count_vectors(ctx, record, index)
+
+    def _count_vectors(self, ctx: OperationContext, record: SpaceRecord, index: "SpaceIndex") -> None:
+        wanted = ctx.encoders.wanted
+        model = record.model_tag(wanted.info.model) if wanted is not None else index.compared
+        if model:
+            self.unembedded, self.stale = index.unembedded(model), index.stale(model)
+        self.embedded = {self.models[tag]: units for tag, units in index.models().items() if tag in self.models}
+
+    @property
+    def standing(self) -> HeadStanding | None:
+        """Relation of the space to the requested head; None if none was, or it cannot be read."""
+        if self.kept is None or self.damaged:
+            return None
+        return self.chain.standing if self.chain is not None else HeadStanding.ABSENT
+
+    def _take(self, document: Document) -> None:
+        """Keep what the report says more of than that there is one."""
+        match document.ref.collection:
+            case transcript.CONVERSATIONS:
+                self.conversations.append(transcript.Conversation.from_bytes(document.body))
+            case embedding.EMBEDDING:
+                self.compared = embedding.EmbeddingChoice.from_bytes(document.body).model
+            case embedding.VECTORS:
+                tag = document.ref.key.rpartition(".")[2]
+                if tag not in self.models:
+                    self.models[tag] = embedding.VectorSet.from_bytes(document.body).model
+            case planes_skills.SKILLS:
+                self.skills.append(planes_skills.Skill.from_bytes(document.body))
+            case tools.REGISTRIES:
+                snapshot = tools.KeptRegistry.from_bytes(document.body).snapshot
+                self.registries[snapshot.registry_id] = snapshot
+            case tools.EXPERIENCES:
+                self.experiences[document.ref.key] = tools.ToolExperience.from_bytes(document.body)
+            case _:
+                pass
+
+
+async def replay(ctx: OperationContext, request: MemoryReplayRequest, /) -> MemoryReplayReport:
+    """Return a page of a conversation's turns, in order; reading changes nothing.
+
+    Of a chat that cannot be trusted nothing is returned, of a message that may not be read no text.
+    """
+    scope = ctx.scope_of(request)
+    found = await meant(ctx, await with_last(ctx, _asked(scope, request)))
+    key = found.key
+    record = await ctx.spaces.find(scope.space) if found.is_trusted else None
+    if record is None:
+        if request.cursor is not None:
+            raise _CURSOR.refusal()
+        return MemoryReplayReport(
+            space=scope.space, channel=key.channel, conversation=key.conversation, turns=(), total_turns=0
+        )
+    tag = record.conversation_tag(key)
+    if request.cursor is not None and _CURSOR.parts(request.cursor) != (tag,):
+        raise _CURSOR.refusal()
+    head = await read_head(ctx.store, scope.space, tag)
+    next_sequence = head[0].next_sequence if head is not None else 1
+    documents, more = await _page(ctx, scope, tag, request, next_sequence)
+    turns = tuple(map(_ledger, documents))
+    assert all(one.sequence < other.sequence for one, other in pairwise(turns))
+    return MemoryReplayReport(
+        space=scope.space,
+        channel=key.channel,
+        conversation=key.conversation,
+        turns=turns,
+        total_turns=head[0].turns if head is not None else 0,
+        next_cursor=turns[0 if request.order is LedgerOrder.LATEST else -1].id if more else None,
+        has_more=more,
+    )
+
+
+async def _page(
+    ctx: OperationContext, scope: Scope, tag: ConversationTag, request: MemoryReplayRequest, next_sequence: int
+) -> tuple[list[Document], bool]:
+    """Return the turns that `request` asks for, and whether there are more."""
+    most, cursor = request.limit + 1, request.cursor
+    match request.order:
+        case LedgerOrder.LATEST:
+            end = min(transcript.sequence_of(TurnId(cursor)), next_sequence) if cursor is not None else next_sequence
+            found = await _last_before(ctx, scope, tag, end, most=most)
+            return found[-request.limit :], len(found) == most
+        case LedgerOrder.FIRST:
+            page = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=cursor or "", limit=most)
+            return list(page[: request.limit]), len(page) == most
+        case _:
+            assert_never(request.order)
+
+
+async def _last_before(
+    ctx: OperationContext, scope: Scope, tag: ConversationTag, end: int, *, most: int
+) -> list[Document]:
+    """Return the last turns of a conversation before the one at `end`, in order, also where others are missing."""
+    found: list[Document] = []
+    while end > 1 and len(found) < most:
+        start = max(1, end - most)
+        after = transcript.turn_id(tag, start - 1)
+        page = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=after, limit=end - start)
+        before = transcript.turn_id(tag, end)
+        found = [*(document for document in page if document.ref.key < before), *found]
+        end = start
+    return found[-most:]
+
+
+def _asked(scope: Scope, request: MemoryReplayRequest) -> Scope:
+    if request.chat_id is None:
+        return scope
+    return scope.model_copy(update={"chat": request.chat_id, "conversation": None})
+
+
+def _ledger(document: Document) -> LedgerTurn:
+    turn = transcript.Turn.from_bytes(document.body)
+    return LedgerTurn(
+        id=TurnId(document.ref.key),
+        sequence=turn.sequence,
+        recorded_at=Instant(turn.recorded_at),
+        delivery=turn.delivery,
+        lifecycle=turn.lifecycle,
+        host_id=turn.host_id,
+        messages=tuple(
+            LedgerMessage(
+                role=message.role,
+                text=message.text if turn.is_readable(part) else "",
+                speaker=message.speaker,
+                at=message.at,
+                forgotten=part in turn.forgotten,
+            )
+            for part, message in enumerate(turn.messages)
+            if part not in turn.erased
+        ),
+    )
+
+
+async def capabilities(ctx: OperationContext, request: MemoryCapabilitiesRequest, /) -> MemoryCapabilityCatalog:  # noqa: ARG001 - every operation takes both, and is awaited
+    """Return what can be done here, by profile, by what is installed and by what is set up."""
+    return catalog_of(ctx)
+
+
+@admitting
+async def recover(ctx: OperationContext, request: MemoryRecoverRequest, /) -> MemoryLifecycleReport:
+    """Check the whole store, drop the space's caches, and rebuild its index from its journal.
+
+    Its caller, reason and time are in the history of the space.
+    """
+    scope = ctx.scope_of(request)
+    found = await check(ctx, scope.space, repair=False)
+    ctx.spaces.forget(scope.space)
+    ctx.heads.drop_space(scope.space)
+    ctx.folds.drop(scope.space)
+    await _note_recovery(ctx, scope, request)
+    units = 0
+    if await ctx.spaces.find(scope.space) is not None:
+        units = (await ctx.folds.rebuild(scope.space)).units
+    return MemoryLifecycleReport(
+        phase=RuntimePhase.RECOVERED,
+        reason=request.trigger,
+        spaces=(scope.space,),
+        indexed_units=units,
+        checkpoints_written=await ctx.folds.checkpoint(),
+        store_check=found,
+        lifecycle=host.admissions(request.mode_input) if request.mode_input is not None else (),
+    )
+
+
+async def _note_recovery(ctx: OperationContext, scope: Scope, request: MemoryRecoverRequest) -> None:
+    """Store who requested a recovery. A store too damaged or full for that is recovered too."""
+
+    async def plan(record: SpaceRecord) -> Settled[None]:
+        changes = Changes(record)
+        event = event_of(ctx, AuditAction.RECOVERED, at=ctx.clock.now(), reason=request.trigger)
+        await note(ctx, scope.space, record, changes, {REF: (event,)}, action=Action.OPERATOR)
+        return Settled(None, changes)
+
+    with suppress(Conflict, StoreError):
+        if await ctx.spaces.find(scope.space) is not None:
+            await settle(ctx, scope.space, plan)
+
+
+async def close(ctx: OperationContext, request: MemoryCloseRequest, /) -> MemoryLifecycleReport:
+    """Store the last use of facts and the indexes' checkpoints, and close the store; a second close does nothing."""
+    if ctx.closing:
+        return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason)
+    ctx.closing.append(request.reason)
+    for stop in ctx.closers:
+        await stop()
+    await ctx.encoders.close()
+    await keep_all_uses(ctx)
+    try:
+        written = await ctx.folds.checkpoint()
+    except StoreError:
+        # A checkpoint saves time at the next opening and nothing else; closing must not fail for want of one.
+        written = 0
+    finally:
+        await ctx.store.close()
+    return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason, checkpoints_written=written)
+
+
+async def list_spaces(ctx: OperationContext, request: MemorySpacesRequest, /) -> MemorySpacesReport:
+    """Return a page of the spaces that were written to, without the system's own."""
+    asked = await ctx.store.spaces(after=request.cursor or "", limit=request.limit + 2)
+    found = [space for space in asked if space != SYSTEM_SPACE]
+    page = found[: request.limit]
+    more = len(found) > request.limit
+    return MemorySpacesReport(
+        spaces=tuple([await _summary(ctx, space) for space in page]),
+        next_cursor=page[-1] if more else None,
+        has_more=more,
+    )
+
+
+async def _summary(ctx: OperationContext, space: SpaceId) -> SpaceSummary:
+    try:
+        heads = [head async for head in read_heads(ctx.store, space)]
+    except (SealError, StoreCorrupt):
+        return SpaceSummary(space=space, readable=False)
+    return SpaceSummary(
+        space=space,
+        conversations=len(heads),
+        turns=sum(head.turns for head in heads),
+        first_at=min((head.first_at for head in heads if head.first_at is not None), default=None),
+        last_at=max((head.last_at for head in heads if head.last_at is not None), default=None),
+    )

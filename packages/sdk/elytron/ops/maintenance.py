@@ -1,0 +1,196 @@
+"""The queue of deferred jobs: read, retried, cancelled; and the journal, compacted."""
+
+from elytron.context import OperationContext
+from elytron.documents.stored_values import value_at
+from elytron.embedding.embed_pass import Progress, choice_of, commit, drop_others, embed_some
+from elytron.indexing.units import CHOICE
+from elytron.jobs.model_calls import spent_on
+from elytron.jobs.queue import Step, move, read_jobs, read_queue, view, work_of
+from elytron.journal.compaction import compact
+from elytron.state.space_records import REF
+from elytron_core.contracts.maintenance import (
+    EmbeddingOutcome,
+    JobCancelRequest,
+    JobListReport,
+    JobListRequest,
+    JobReport,
+    JobRetryRequest,
+    JournalCompactReport,
+    JournalCompactRequest,
+    MemoryEmbedReport,
+    MemoryEmbedRequest,
+    ModelSwitchRequest,
+)
+from elytron_core.errors import ModelError
+from elytron_core.ids import SpaceId
+from elytron_core.planes.embedding import EmbeddingChoice
+from elytron_core.planes.jobs import Job, JobId, JobState
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy import maintenance
+from elytron_core.ports.models import Embedder
+from elytron_core.ports.store import Action, Entry, Put, Require
+
+
+async def list_jobs(ctx: OperationContext, request: JobListRequest, /) -> JobListReport:
+    """Return the jobs of the space, whether they get done, and what models may still cost today."""
+    scope = ctx.scope_of(request)
+    queue = await read_queue(ctx, scope.space)
+    health, counts = await work_of(ctx, scope.space)
+    ids = (*(job.id for job in queue.active), *reversed(queue.over))
+    known = await read_jobs(ctx, scope.space, ids)
+    wanted = [job for job in known if not request.states or job.job.state in request.states]
+    now = ctx.clock.now()
+    day = maintenance.today(await spent_on(ctx, scope.space), now)
+    return JobListReport(
+        space=scope.space,
+        health=health,
+        jobs=tuple(view(job) for job in wanted[: request.limit]),
+        counts=counts,
+        clipped=len(wanted) > request.limit,
+        spent_today=day.spent,
+        calls_left=max(0, ctx.budget.calls_per_day - day.spent.calls - day.held_calls),
+        tokens_left=max(0, ctx.budget.tokens_per_day - day.spent.tokens - day.held_tokens),
+    )
+
+
+async def retry_job(ctx: OperationContext, request: JobRetryRequest, /) -> JobReport:
+    """Let the job be tried again at once; one that is being worked on or has succeeded stays. Raises NotFound."""
+    stays = {JobState.LEASED, JobState.SUCCEEDED, JobState.PENDING}
+
+    def step(job: Job) -> Job | None:
+        return None if job.state in stays else maintenance.again(job, at=ctx.clock.now())
+
+    return await _moved(ctx, ctx.scope_of(request).space, request.id, step)
+
+
+async def cancel_job(ctx: OperationContext, request: JobCancelRequest, /) -> JobReport:
+    """Give the job up; one that is over stays. Raises NotFound."""
+
+    def step(job: Job) -> Job | None:
+        return maintenance.cancelled(job, at=ctx.clock.now()) if job.state.is_active else None
+
+    return await _moved(ctx, ctx.scope_of(request).space, request.id, step)
+
+
+async def _moved(ctx: OperationContext, space: SpaceId, name: str, step: Step) -> JobReport:
+    changed = False
+
+    def watched(job: Job) -> Job | None:
+        nonlocal changed
+        moved = step(job)
+        changed = moved is not None
+        return moved
+
+    known = await move(ctx, space, JobId(name), watched)
+    return JobReport(space=space, job=view(known), changed=changed)
+
+
+async def compact_journal(ctx: OperationContext, request: JournalCompactRequest, /) -> JournalCompactReport:
+    """Leave one journal entry for each run without content. Raises Conflict if another call compacts it meanwhile."""
+    space = ctx.scope_of(request).space
+    removed = await compact(ctx.store, space)
+    record = await ctx.spaces.find(space)
+    sequence = (await ctx.folds.current(space)).watermark if record is not None else 0
+    return JournalCompactReport(space=space, removed=removed, changed=removed > 0, sequence=sequence)
+
+
+async def embed(ctx: OperationContext, request: MemoryEmbedRequest, /) -> MemoryEmbedReport:
+    """Make vectors of what has none of the model that recall compares."""
+    space = ctx.scope_of(request).space
+    if ctx.encoders.wanted is None:
+        return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.NO_EMBEDDER)
+    record = await ctx.spaces.find(space)
+    if record is None:
+        return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.EMPTY_SPACE)
+    embedder = ctx.encoders.serving(record, await ctx.folds.current(space))
+    if embedder is None:
+        return await _told(ctx, space, record, None, Progress(), outcome=EmbeddingOutcome.OTHER_MODEL)
+    progress = Progress()
+    failed = await _worked(ctx, space, embedder, progress, request.texts)
+    return await _told(ctx, space, record, embedder, progress, outcome=_outcome(progress, failed), reason=failed)
+
+
+async def switch_model(ctx: OperationContext, request: ModelSwitchRequest, /) -> MemoryEmbedReport:
+    """Make vectors by the runtime's embedder beside those compared now; when none is missing, compare these alone."""
+    space = ctx.scope_of(request).space
+    embedder = ctx.encoders.wanted
+    if embedder is None:
+        return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.NO_EMBEDDER)
+    record = await ctx.spaces.find(space)
+    if record is None:
+        return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.EMPTY_SPACE)
+    progress = Progress()
+    failed = await _worked(ctx, space, embedder, progress, request.texts)
+    switched, dropped = False, 0
+    if progress.is_done and not failed:
+        switched = await _cut_over(ctx, space, record, embedder)
+        dropped = await drop_others(ctx, space, record.model_tag(embedder.info.model), limit=request.texts)
+    outcome = _outcome(progress, failed)
+    if dropped == request.texts:
+        outcome = EmbeddingOutcome.MORE
+    report = await _told(ctx, space, record, embedder, progress, outcome=outcome, reason=failed)
+    changed = report.changed or switched or dropped > 0
+    return report.model_copy(update={"switched": switched, "dropped": dropped, "changed": changed})
+
+
+async def _worked(ctx: OperationContext, space: SpaceId, embedder: Embedder, progress: Progress, texts: int) -> str:
+    """Embed what is missing; return what kept the embedder from it, if anything did."""
+    await ctx.encoders.settled(space)
+    try:
+        await embed_some(ctx, space, embedder, progress, texts=texts)
+    except ModelError as error:
+        return error.message
+    return ""
+
+
+def _outcome(progress: Progress, failed: str) -> EmbeddingOutcome:
+    if failed:
+        return EmbeddingOutcome.FAILED
+    return EmbeddingOutcome.COMPLETE if progress.is_done else EmbeddingOutcome.MORE
+
+
+async def _cut_over(ctx: OperationContext, space: SpaceId, record: SpaceRecord, embedder: Embedder) -> bool:
+    """Make recall compare the vectors of `embedder` alone, in one commit; say whether it did not before."""
+    tag = record.model_tag(embedder.info.model)
+    before, revision = await value_at(ctx.store, space, CHOICE, EmbeddingChoice)
+    if before is not None and before.tag == tag:
+        return False
+    choice = choice_of(ctx, embedder, tag)
+    body = choice.to_bytes()
+    await commit(
+        ctx,
+        space,
+        puts=(Put(CHOICE, body, revision),),
+        entries=(Entry(Action.OPERATOR, CHOICE, record.digest(body)),),
+        requires=(Require(REF, 1),),
+        written={CHOICE: choice},
+    )
+    return True
+
+
+async def _told(
+    ctx: OperationContext,
+    space: SpaceId,
+    record: SpaceRecord,
+    embedder: Embedder | None,
+    progress: Progress,
+    *,
+    outcome: EmbeddingOutcome,
+    reason: str = "",
+) -> MemoryEmbedReport:
+    choice, _ = await value_at(ctx.store, space, CHOICE, EmbeddingChoice)
+    index = await ctx.folds.current(space)
+    tag = record.model_tag(embedder.info.model) if embedder is not None else index.compared
+    return MemoryEmbedReport(
+        space=space,
+        outcome=outcome,
+        model=embedder.info.model if embedder is not None else None,
+        compared=choice.model if choice is not None else None,
+        embedded=progress.embedded,
+        reused=progress.reused,
+        refused=progress.refused,
+        remaining=index.unembedded(tag),
+        reason=reason,
+        changed=progress.sequence > 0,
+        sequence=index.watermark,
+    )

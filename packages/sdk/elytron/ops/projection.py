@@ -1,0 +1,284 @@
+"""Projection: the bounded block a model may see."""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import chain
+
+from elytron.context import OperationContext
+from elytron.intake import rendered_chars
+from elytron.memories.chat_aliases import meant, with_last
+from elytron.recall.filters import message_passes, wants
+from elytron.recall.retrieval import Gathered, gather
+from elytron.standing_items import (
+    Private,
+    Work,
+    hint_of_skill,
+    hint_of_tool,
+    hints_beside,
+    mount_of,
+    private_of,
+    standing_facts,
+    standing_skills,
+    wishes_of,
+    work_of,
+)
+from elytron.state.space_records import REF
+from elytron.writes.skills import note_shown
+from elytron_core import limits
+from elytron_core.contracts.projection import (
+    MemoryProjectionReport,
+    MemoryProjectionRequest,
+    MissReason,
+    PrivateContext,
+    PrivateGate,
+    SectionName,
+)
+from elytron_core.contracts.recall import NothingReason, Plane, RecallOutcome
+from elytron_core.errors import Conflict, StoreError
+from elytron_core.evidence import Trust
+from elytron_core.ids import TurnId
+from elytron_core.planes import transcript
+from elytron_core.policy import host
+from elytron_core.policy.projection import builder
+from elytron_core.policy.projection.sections import (
+    RECALLED_CHARS_MAX,
+    RECALLED_CHARS_MIN,
+    RecalledItem,
+    RecentMessage,
+    StandingFact,
+    recalled_chars,
+)
+from elytron_core.policy.ranking import weights
+from elytron_core.policy.ranking.excerpts import passages_of
+from elytron_core.ports.store import Action, Batch, Entry, Require
+from elytron_core.profiles import ModeAction, ModeInput
+from elytron_core.scope import Clip, ClipReason, Scope
+
+MARK_BYTES = 12
+SHORT_CHARS = 80
+"""A short message with who said it when."""
+
+
+async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) -> MemoryProjectionReport:
+    """Build the block for the query: standing facts, skills, what was said last, and what was recalled."""
+    scope = await with_last(ctx, ctx.scope_of(request))
+    mode = request.mode_input
+    if mode is not None and not host.is_admitted(ModeAction.PROJECT, mode):
+        return _not_admitted(ctx, scope, request, mode)
+    report = await _admitted(ctx, scope, request)
+    selected = _each_once(part.included for part in report.sections)
+    considered = _each_once((*part.included, *part.dropped) for part in report.sections)
+    if ctx.notes_projections:
+        await _leave_event(ctx, scope, report)
+    return report.model_copy(update={"selected_ids": selected, "candidate_ids": considered})
+
+
+async def _leave_event(ctx: OperationContext, scope: Scope, report: MemoryProjectionReport) -> None:
+    """Leave in the journal that a block was built: a keyed digest and no content.
+
+    A projection is never refused over it: where the store takes no write now, none is left.
+    """
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
+        return
+    entry = Entry(Action.PROJECTION, REF, digest=record.digest(report.system_memory_block.encode()))
+    with suppress(Conflict, StoreError):
+        await ctx.store.commit(
+            Batch(space=scope.space, at=ctx.clock.now(), entries=(entry,), requires=(Require(REF, 1),))
+        )
+
+
+async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> MemoryProjectionReport:
+    mode, conversation = request.mode_input, await meant(ctx, scope)
+    key = conversation.key if conversation.is_trusted else None
+    facts = await standing_facts(ctx, scope, request, key)
+    max_len, by_bound = _bound(ctx, request)
+    wanted = request.recall_limit if request.recall_limit is not None else _fitting(max_len)
+    limit = _gathered(wanted, request.recent_messages_limit + len(facts))
+    gathered = await gather(ctx, scope, request.query, request.filters, limit=limit, private=_with_private(request))
+    within = conversation.within(scope)
+    beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
+    private = await private_of(ctx, within, request, gathered.hits, is_trusted=conversation.is_trusted)
+    work = await work_of(ctx, within, request) if conversation.is_trusted else Work()
+    pressure = host.worse(request.pressure, mode.pressure) if mode is not None else request.pressure
+    built = builder.build(
+        builder.ProjectionInputs(
+            max_chars=max_len,
+            pressure=pressure,
+            room_percent=host.room_percent(request.host_room),
+            mount=await mount_of(ctx, scope, request),
+            private=private.items,
+            withheld=private.withheld,
+            wishes=await wishes_of(ctx, scope, request, key),
+            standing=work.items,
+            has_work=work.has_work,
+            facts=facts,
+            skills=await standing_skills(ctx, scope, request),
+            agent_skills=tuple(map(hint_of_skill, beside.agent_skills)),
+            agent_tools=tuple(map(hint_of_tool, beside.agent_tools)),
+            recent=await _recent(ctx, within, request) if conversation.is_trusted else (),
+            recalled=await _recalled(gathered, room=max_len),
+            recall_note=_note(gathered),
+            recall_limit=wanted,
+            space_is_empty=gathered.reason is NothingReason.EMPTY_SPACE,
+        ),
+        mark=ctx.ids.secret(MARK_BYTES).hex(),
+    )
+    await _note_shown(ctx, scope, gathered, facts, built)
+    return MemoryProjectionReport(
+        space=scope.space,
+        projection_id=ctx.ids.new(),
+        system_memory_block=built.block,
+        requested_chars=request.max_chars,
+        budget=built.budget,
+        stable_chars=built.stable_chars,
+        pressure=pressure,
+        sections=built.sections,
+        truncated=built.truncated,
+        limited_by=(*by_bound, *built.limited_by),
+        miss_reason=built.miss_reason,
+        intent=gathered.intent.value,
+        unchanged_bytes=ctx.last_blocks.unchanged_bytes(scope.space, within.conversation_key, built.block),
+        private_gate=_gate(request, private, built),
+        checks=built.checks,
+        lifecycle=host.admissions(mode) if mode is not None else (),
+        alias=conversation.trust,
+        sequence=gathered.sequence,
+        agent_skill_hits=beside.agent_skills,
+        agent_tool_hints=beside.agent_tools,
+        tool_experience_status=beside.tool_status,
+    )
+
+
+async def _note_shown(
+    ctx: OperationContext,
+    scope: Scope,
+    gathered: Gathered,
+    facts: Iterable[StandingFact],
+    built: builder.Projection,
+) -> None:
+    """Count the memories in a block as shown."""
+    await note_shown(ctx, scope, [hit for hit in gathered.hits if built.shows(hit.id, SectionName.RECALLED)])
+    if standing := [fact.id for fact in facts if built.shows(fact.id, SectionName.FACTS)]:
+        ctx.fact_uses.note(scope.space, standing, at=ctx.clock.now())
+
+
+def _each_once(ids: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(ids)))
+
+
+def _bound(ctx: OperationContext, request: MemoryProjectionRequest) -> tuple[int, tuple[Clip, ...]]:
+    """Return the smallest of the request's, the profile's and the provider's bound, and which of them cut."""
+    max_len, by_profile = rendered_chars(ctx.profile, request.max_chars)
+    provider = request.provider_max_len
+    if provider is None or provider >= max_len:
+        return max_len, tuple(by_profile)
+    cut = Clip(what="characters", reason=ClipReason.PROVIDER, limit=provider, dropped=max_len - provider)
+    return provider, (*by_profile, cut)
+
+
+def _gate(request: MemoryProjectionRequest, private: Private, built: builder.Projection) -> PrivateGate:
+    shown = [memory for part in built.sections if part.name is SectionName.PRIVATE for memory in part.included]
+    withheld = len(private.withheld) + private.documents_withheld
+    return PrivateGate(context=request.private_context, withheld=withheld, shown=tuple(shown))
+
+
+def _not_admitted(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, mode: ModeInput
+) -> MemoryProjectionReport:
+    """Return the report of a block that is not built, because the host is doing something else."""
+    return MemoryProjectionReport(
+        space=scope.space,
+        projection_id=ctx.ids.new(),
+        system_memory_block="",
+        requested_chars=request.max_chars,
+        budget=0,
+        stable_chars=0,
+        pressure=host.worse(request.pressure, mode.pressure),
+        sections=(),
+        truncated=False,
+        miss_reason=MissReason.NOT_ADMITTED,
+        private_gate=PrivateGate(context=request.private_context),
+        lifecycle=host.admissions(mode),
+    )
+
+
+def _note(gathered: Gathered) -> str:
+    """Return what is said of what was recalled."""
+    is_doubtful = weights.outcome(gathered.answered) is RecallOutcome.DOUBTFUL
+    return "it is doubtful that these answer" if is_doubtful else ""
+
+
+def _with_private(request: MemoryProjectionRequest) -> tuple[Plane, ...]:
+    """Return the planes of which private memories are gathered; private facts always, so that they can be counted."""
+    return tuple(Plane) if request.private_context is PrivateContext.ALLOWED else (Plane.LONG_TERM,)
+
+
+def _gathered(wanted: int, standing: int) -> int:
+    """Return how many are gathered: memories in the block already are not recalled twice."""
+    return min(max(wanted, 1) + standing, limits.RECALL_MAX)
+
+
+def _fitting(max_len: int) -> int:
+    """Return how many memories there may be room for."""
+    return min(max(max_len // SHORT_CHARS, limits.RECALL_DEFAULT), limits.RECALL_MAX)
+
+
+async def _recalled(gathered: Gathered, *, room: int) -> tuple[RecalledItem, ...]:
+    """Return the hits that there may be room for, and a few more; of long messages the passage that answers best."""
+    items: list[RecalledItem] = []
+    if gathered.answered < limits.PROJECTED_SCORE:
+        return ()
+    budget = room
+    for place, hit in enumerate(gathered.hits, 1):
+        most = recalled_chars(place, budget)
+        is_long = hit.plane is Plane.TRANSCRIPT and len(hit.text) > RECALLED_CHARS_MIN
+        if len(hit.text) > RECALLED_CHARS_MAX:
+            # To look through one takes milliseconds: others have their turn before each.
+            await asyncio.sleep(0)
+        items.append(
+            RecalledItem(
+                id=hit.id,
+                plane=hit.plane,
+                text=hit.text,
+                speaker=hit.speaker or hit.role,
+                at=hit.at,
+                score=hit.score,
+                is_overtaken=hit.newer is not None,
+                is_outside=hit.trust is Trust.OUTSIDE,
+                hint=hit.hint,
+                parts=passages_of(hit.text, gathered.terms, most) if is_long else (),
+            )
+        )
+        room -= min(len(hit.text), most)
+        if room < -limits.RECALL_DEFAULT * SHORT_CHARS:
+            break
+    return tuple(items)
+
+
+async def _recent(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> tuple[RecentMessage, ...]:
+    """Return the conversation's last messages that pass the filters, oldest first."""
+    record = await ctx.spaces.find(scope.space)
+    limit = request.recent_messages_limit
+    if record is None or limit == 0 or not wants(request.filters, Plane.TRANSCRIPT):
+        return ()
+    tag = record.conversation_tag(scope.conversation_key)
+    documents = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", limit=limit, descending=True)
+    is_private_shown = request.private_context is PrivateContext.ALLOWED
+    messages: list[RecentMessage] = []
+    for document in reversed(documents):
+        turn = transcript.Turn.from_bytes(document.body)
+        messages += [
+            RecentMessage(
+                id=transcript.message_id(TurnId(document.ref.key), part),
+                role=message.role,
+                text=message.text,
+                speaker=message.speaker,
+                at=transcript.said_at(turn, message),
+                is_outside=turn.trust_of(part) is Trust.OUTSIDE,
+            )
+            for part, message in enumerate(turn.messages)
+            if message_passes(turn, part, request.filters, include_private=is_private_shown)
+        ]
+    return tuple(messages[-limit:])

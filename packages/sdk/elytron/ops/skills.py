@@ -1,0 +1,284 @@
+"""Operations on runtime skills: read, edit, enable, delete, record outcomes, govern. None executes a skill."""
+
+from collections.abc import Callable
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.intake import admitting
+from elytron.memories.audit_trail import event_of, note
+from elytron.memories.provenance_links import links_of_skills
+from elytron.writes.commit import Settled, settle_report
+from elytron.writes.skills import SkillShelf, record_reuse, shelf_of, whole_shelf
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.skills import (
+    AgentSkillDirAddRequest,
+    AgentSkillDirectoryReport,
+    RuntimeSkillDeleteRequest,
+    RuntimeSkillDetailReport,
+    RuntimeSkillDetailRequest,
+    RuntimeSkillEditRequest,
+    RuntimeSkillGovernReport,
+    RuntimeSkillGovernRequest,
+    RuntimeSkillListReport,
+    RuntimeSkillListRequest,
+    RuntimeSkillMutationReport,
+    RuntimeSkillReuseReport,
+    RuntimeSkillReuseRequest,
+    RuntimeSkillSetEnabledRequest,
+    RuntimeSkillSummary,
+    SkillRefusal,
+)
+from elytron_core.errors import NotFound
+from elytron_core.ids import SpaceId
+from elytron_core.planes.skills import Skill, SkillState
+from elytron_core.planes.space import AuditAction, SpaceRecord
+from elytron_core.policy.admission import rules
+from elytron_core.policy.skills import front_matter, governance, quality
+from elytron_core.ports.store import Action
+from elytron_core.text import similarity
+
+_REFUSALS = {
+    rules.EMPTY: SkillRefusal.EMPTY,
+    rules.RAW: SkillRefusal.RAW_PAYLOAD_OR_LOG,
+    rules.WEAK: SkillRefusal.WEAK_PROCEDURE,
+}
+
+
+async def list_runtime_skills(ctx: OperationContext, request: RuntimeSkillListRequest, /) -> RuntimeSkillListReport:
+    """Return the skills that are asked for: those in use first, then by quality."""
+    scope = ctx.scope_of(request)
+    record = await ctx.spaces.find(scope.space)
+    skills = list(await whole_shelf(ctx, scope.space, record)) if record is not None else []
+    now = ctx.clock.now()
+    shown = [
+        summary
+        for skill in skills
+        if (request.include_disabled or skill.enabled)
+        and (request.include_retired or skill.state is not SkillState.RETIRED)
+        and _matches(skill, request.query)
+        for summary in [summary_of(skill, now)]
+    ]
+    shown.sort(key=lambda one: (list(SkillState).index(one.state), -one.quality, one.name))
+    return RuntimeSkillListReport(
+        space=scope.space,
+        total=len(skills),
+        active=sum(skill.is_recallable for skill in skills),
+        disabled=sum(not skill.enabled for skill in skills),
+        retired=sum(skill.state is SkillState.RETIRED for skill in skills),
+        runtime_skills=tuple(shown[: request.limit]),
+        clipped=len(shown) > request.limit or len(skills) >= limits.SKILLS_COMPARED,
+    )
+
+
+async def get_runtime_skill(ctx: OperationContext, request: RuntimeSkillDetailRequest, /) -> RuntimeSkillDetailReport:
+    """Return one skill with its history. Raises NotFound."""
+    scope = ctx.scope_of(request)
+    shelf = await _found(ctx, scope.space, request.name)
+    skill = shelf.must_get(request.name)
+    return RuntimeSkillDetailReport(
+        space=scope.space,
+        skill=summary_of(skill, ctx.clock.now()),
+        procedure=skill.procedure,
+        citations=skill.citations,
+        source_chat_id=skill.source_chat_id,
+        lineage=quality.lineage(skill, digest=shelf.digest(skill)),
+        strategy_diffs=skill.diffs,
+        last_outcome_at=skill.last_outcome_at,
+        last_outcome_note=skill.last_outcome_note,
+        raw_content=front_matter.written(skill),
+    )
+
+
+@admitting
+async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditRequest, /) -> RuntimeSkillMutationReport:
+    """Make the edit the skill's next revision. Raises NotFound.
+
+    A procedure that is none is refused in the report; an edit that changes nothing makes no revision.
+    """
+    texts = {
+        "topic": request.topic,
+        "title": request.title,
+        "summary": request.summary,
+        "procedure": request.procedure,
+    }
+    given = {name: text for name, text in texts.items() if text is not None}
+
+    def edited(skill: Skill, shelf: SkillShelf) -> Skill | SkillRefusal:
+        now = ctx.clock.now()
+        new = skill.model_copy(update={**given, "updated_at": now, "observed_at": now, "revision_pending": False})
+        if new.content == skill.content:
+            return skill
+        if similarity.is_blank(new.topic) or similarity.is_blank(new.title):
+            return SkillRefusal.EMPTY
+        flaw = rules.flaw(new.procedure)
+        if flaw is not None:
+            return _REFUSALS[flaw]
+        return quality.revised(skill, new, digest=shelf.digest(skill), reason=request.edit_reason)
+
+    return await _mutate(ctx, request, request.name, edited)
+
+
+@admitting
+async def set_runtime_skill_enabled(
+    ctx: OperationContext, request: RuntimeSkillSetEnabledRequest, /
+) -> RuntimeSkillMutationReport:
+    """Switch a skill on or off for recall; on also brings a retired one back. Raises NotFound."""
+
+    def switched(skill: Skill, _: SkillShelf) -> Skill:
+        if not request.enabled:
+            return skill.model_copy(update={"enabled": False})
+        back: dict[str, object] = {"enabled": True}
+        if skill.state is SkillState.RETIRED:
+            back |= {"state": SkillState.ACTIVE, "superseded_by": None, "updated_at": ctx.clock.now()}
+        return skill.model_copy(update=back)
+
+    done = AuditAction.ENABLED if request.enabled else AuditAction.DISABLED
+    return await _mutate(ctx, request, request.name, switched, done=done, reason=request.reason)
+
+
+@admitting
+async def delete_runtime_skill(
+    ctx: OperationContext, request: RuntimeSkillDeleteRequest, /
+) -> RuntimeSkillMutationReport:
+    """Remove a skill and its links; it can be learned again. Raises NotFound."""
+    scope = ctx.scope_of(request)
+
+    async def plan(record: SpaceRecord) -> Settled[RuntimeSkillMutationReport]:
+        shelf = await shelf_of(ctx, scope.space, record, (request.name,))
+        skill = shelf.must_get(request.name)
+        report = RuntimeSkillMutationReport(space=scope.space, name=request.name, changed=True)
+        links = await links_of_skills(ctx, scope.space, record, (skill,))
+        changes = Changes(record)
+        done = event_of(ctx, AuditAction.DELETED, at=ctx.clock.now(), reason=request.reason)
+        await note(ctx, scope.space, record, changes, {shelf.ref(skill): (done,)})
+        for ref, revision in {shelf.ref(skill): shelf.revision(skill), **links}.items():
+            changes.delete(ref, expects=revision)
+        return Settled(report, changes)
+
+    return await settle_report(ctx, scope.space, plan, takes_back=True)
+
+
+@admitting
+async def record_skill_reuse(ctx: OperationContext, request: RuntimeSkillReuseRequest, /) -> RuntimeSkillReuseReport:
+    """Record the outcome of the skills that a reply used."""
+    return await record_reuse(ctx, ctx.scope_of(request), request.names, request.outcome, note=request.note)
+
+
+async def govern_runtime_skills(
+    ctx: OperationContext, request: RuntimeSkillGovernRequest, /
+) -> RuntimeSkillGovernReport:
+    """Merge, retire and prune the skills of the space by quality and age, as one batch."""
+    scope = ctx.scope_of(request)
+
+    async def plan(record: SpaceRecord) -> Settled[RuntimeSkillGovernReport]:
+        shelf = await whole_shelf(ctx, scope.space, record)
+        skills = tuple(shelf)
+        governed = governance.govern(skills, at=ctx.clock.now(), digest=shelf.digest)
+        for skill in governed.changed:
+            shelf.put(skill, Action.MAINTENANCE)
+        report = RuntimeSkillGovernReport(
+            space=scope.space,
+            changed=governed.is_change and not request.dry_run,
+            dry_run=request.dry_run,
+            looked_at=len(skills),
+            active=governed.named(SkillState.ACTIVE),
+            stale=governed.named(SkillState.STALE),
+            low_value=governed.named(SkillState.LOW_VALUE),
+            retired=governed.named(SkillState.RETIRED),
+            merged=governed.merged,
+            pruned=tuple(skill.name for skill in governed.pruned),
+        )
+        if request.dry_run:
+            return Settled(report)
+        deletes = {shelf.ref(skill): shelf.revision(skill) for skill in governed.pruned}
+        deletes |= await links_of_skills(ctx, scope.space, record, governed.pruned)
+        for ref, revision in deletes.items():
+            shelf.changes.delete(ref, expects=revision)
+        return Settled(report, shelf.changes)
+
+    return await settle_report(ctx, scope.space, plan)
+
+
+async def add_agent_skill_dir(ctx: OperationContext, request: AgentSkillDirAddRequest, /) -> AgentSkillDirectoryReport:
+    """Read one more directory of agent skills, and say what all of them hold."""
+    return await ctx.skill_dirs.add(request.path, at=ctx.clock.now())
+
+
+def summary_of(skill: Skill, at: Instant, /) -> RuntimeSkillSummary:
+    """Return `skill` in brief, in its state at `at`."""
+    return RuntimeSkillSummary(
+        name=skill.name,
+        topic=skill.topic,
+        title=skill.title,
+        summary=skill.summary,
+        origin=skill.origin,
+        source=skill.source,
+        state=quality.state_of(skill, at=at),
+        enabled=skill.enabled,
+        forgotten=skill.forgotten_at is not None,
+        quality=quality.quality(skill),
+        revision=skill.revision_count,
+        revision_pending=skill.revision_pending,
+        use_count=skill.use_count,
+        validated_count=skill.validated_count,
+        mismatch_count=skill.mismatch_count,
+        citations=len(skill.citations),
+        supersedes=skill.supersedes,
+        superseded_by=skill.superseded_by,
+        observed_at=skill.observed_at,
+        updated_at=skill.updated_at,
+        last_used_at=skill.last_used_at,
+    )
+
+
+def _matches(skill: Skill, query: str | None) -> bool:
+    """Return whether every word of the query begins a word of the skill's texts."""
+    text = similarity.normalise(f"{skill.name} {skill.content}")
+    return all(similarity.holds(text, word) for word in similarity.normalise(query or "").split())
+
+
+async def _found(ctx: OperationContext, space: SpaceId, name: str) -> SkillShelf:
+    record = await ctx.spaces.find(space)
+    if record is None:
+        raise NotFound(what="runtime skill", name=name)
+    return await shelf_of(ctx, space, record, (name,))
+
+
+async def _mutate(
+    ctx: OperationContext,
+    request: RuntimeSkillEditRequest | RuntimeSkillSetEnabledRequest,
+    name: str,
+    change: Callable[[Skill, SkillShelf], Skill | SkillRefusal],
+    *,
+    done: AuditAction | None = None,
+    reason: str = "",
+) -> RuntimeSkillMutationReport:
+    """Commit what `change` makes of the skill called `name`; where it makes the same, nothing. Raises NotFound."""
+    scope = ctx.scope_of(request)
+
+    async def plan(record: SpaceRecord) -> Settled[RuntimeSkillMutationReport]:
+        shelf = await shelf_of(ctx, scope.space, record, (name,))
+        skill = shelf.must_get(name)
+        new = change(skill, shelf)
+        refused = new if isinstance(new, SkillRefusal) else None
+        stands = skill if isinstance(new, SkillRefusal) else new
+        if stands != skill:
+            shelf.put(stands, Action.OPERATOR)
+            events = () if done is None else (event_of(ctx, done, at=ctx.clock.now(), reason=reason),)
+            await note(ctx, scope.space, record, shelf.changes, {shelf.ref(stands): events})
+        report = RuntimeSkillMutationReport(
+            space=scope.space,
+            name=name,
+            changed=stands != skill,
+            refused=refused,
+            reason=_reason(refused),
+            skill=summary_of(stands, ctx.clock.now()),
+        )
+        return Settled(report, shelf.changes)
+
+    return await settle_report(ctx, scope.space, plan)
+
+
+def _reason(refused: SkillRefusal | None) -> str:
+    return next((text for text, refusal in _REFUSALS.items() if refusal is refused), "")

@@ -1,0 +1,160 @@
+"""The transcript: writes, governed commits, views, the life of raw text, repair."""
+
+from functools import partial
+from typing import assert_never
+
+from elytron.context import OperationContext
+from elytron.intake import admitting
+from elytron.memories.chat_aliases import home
+from elytron.transcript import inspect_links, read_page, without_unfounded
+from elytron.writes.candidates import plan_candidates
+from elytron.writes.commit import Plan, commit
+from elytron.writes.continuity import plan_capsules, plan_execution, plan_garden, plan_notes, plan_summary
+from elytron.writes.facts import plan_facts
+from elytron.writes.skills import plan_skills
+from elytron.writes.subjects import plan_subjects
+from elytron.writes.tools import plan_tool_feedback
+from elytron.writes.transcript import TurnRules, plan_turns, turn_lives
+from elytron_core.contracts.continuity import (
+    CapsulesWrite,
+    ExecutionWrite,
+    GardenWrite,
+    NotesWrite,
+    SubjectsWrite,
+    SummaryWrite,
+)
+from elytron_core.contracts.facts import CandidatesWrite
+from elytron_core.contracts.tools import AgentToolUsageFeedbackWrite
+from elytron_core.contracts.transcript import (
+    LongTermExtraction,
+    MemoryTranscriptCommitReport,
+    MemoryTranscriptCommitRequest,
+    MemoryTranscriptExportReport,
+    MemoryTranscriptExportRequest,
+    MemoryTranscriptLifecycleReport,
+    MemoryTranscriptLifecycleRequest,
+    MemoryTranscriptRepairReport,
+    MemoryTranscriptRepairRequest,
+    MemoryTranscriptReplayReport,
+    MemoryTranscriptReplayRequest,
+    MemoryWrite,
+    MemoryWriteReport,
+    MemoryWriteRequest,
+    Outcome,
+    Procedural,
+    TranscriptReplayView,
+    TranscriptWrite,
+)
+from elytron_core.ids import TurnId
+from elytron_core.planes import transcript
+from elytron_core.scope import Scope
+
+
+@admitting
+async def commit_transcript(
+    ctx: OperationContext, request: MemoryTranscriptCommitRequest, /
+) -> MemoryTranscriptCommitReport:
+    """Commit one turn as evidence. Raises TurnConflict, and Conflict if it would get another sequence than demanded."""
+    scope = await home(ctx, ctx.scope_of(request))
+    write = TranscriptWrite(turns=(request.delta.draft(),), title=request.title)
+    asked = MemoryWriteRequest(
+        scope=scope, write=write, idempotency_key=request.idempotency_key, dry_run=request.dry_run
+    )
+    plan = partial(plan_turns, ctx, scope, write, TurnRules(sequence=request.delta.sequence))
+    written = await commit(ctx, scope.space, asked, plan)
+    (decision,) = written.decisions
+    if decision.id is not None and not request.dry_run:
+        ctx.last_conversations.note(scope)
+    turn = TurnId(decision.id) if decision.id is not None else None
+    channel, conversation = scope.conversation_key
+    kept = transcript.evidence_of(request.delta.messages, request.delta.delivery)
+    return MemoryTranscriptCommitReport(
+        space=scope.space,
+        channel=channel,
+        conversation=conversation,
+        host_turn_id=request.delta.turn_id,
+        turn_id=turn,
+        sequence=transcript.sequence_of(turn) if turn is not None else 0,
+        message_ids=tuple(transcript.message_id(turn, part) for part in range(len(kept))) if turn is not None else (),
+        committed=turn is not None,
+        changed=written.changed,
+        duplicated=written.duplicated or decision.outcome is Outcome.DUPLICATE,
+        dry_run=written.dry_run,
+        skipped_reason=decision.reason if decision.outcome is not Outcome.STORED else "",
+        journal_sequence=written.sequence,
+    )
+
+
+async def replay_transcript(
+    ctx: OperationContext, request: MemoryTranscriptReplayRequest, /
+) -> MemoryTranscriptReplayReport:
+    """Return a page of a conversation as one view may see it. Raises InvalidInput for a cursor that no report gave."""
+    return await read_page(ctx, request, request.view, MemoryTranscriptReplayReport)
+
+
+async def export_transcript(
+    ctx: OperationContext, request: MemoryTranscriptExportRequest, /
+) -> MemoryTranscriptExportReport:
+    """Return a page of a conversation in the export view. Raises InvalidInput as a replay does."""
+    return await read_page(ctx, request, TranscriptReplayView.EXPORT, MemoryTranscriptExportReport)
+
+
+@admitting
+async def request_transcript_lifecycle(
+    ctx: OperationContext, request: MemoryTranscriptLifecycleRequest, /
+) -> MemoryTranscriptLifecycleReport:
+    """Archive, restore, mask or delete the raw text of turns, or review what that would touch."""
+    return await turn_lives(ctx, ctx.scope_of(request), request)
+
+
+async def repair_transcript(
+    ctx: OperationContext, request: MemoryTranscriptRepairRequest, /
+) -> MemoryTranscriptRepairReport:
+    """Say which links of the conversation are broken; nothing is changed."""
+    return await inspect_links(ctx, ctx.scope_of(request))
+
+
+@admitting
+async def write(ctx: OperationContext, request: MemoryWriteRequest, /) -> MemoryWriteReport:
+    """Admit what the request holds and commit it as one batch; what cites a message that is not there is refused."""
+    scope = await home(ctx, ctx.scope_of(request))
+    founded, refused = await without_unfounded(ctx, scope.space, request.write)
+    if founded is not None:
+        report = await commit(ctx, scope.space, request, _plan_of(ctx, scope, founded))
+    else:
+        report = MemoryWriteReport(space=scope.space, decisions=(), sequence=0, changed=False, dry_run=request.dry_run)
+    if not refused:
+        return report
+    decisions = list(report.decisions)
+    for place, decision in refused.items():
+        decisions.insert(place, decision)
+    return report.model_copy(update={"decisions": tuple(decisions)})
+
+
+def _plan_of(ctx: OperationContext, scope: Scope, write: MemoryWrite) -> Plan:
+    """Return how `write` is planned once the space's record is known."""
+    match write:
+        case TranscriptWrite():
+            return partial(plan_turns, ctx, scope, write, TurnRules())
+        case LongTermExtraction():
+            return partial(plan_facts, ctx, scope, write)
+        case Procedural():
+            return partial(plan_skills, ctx, scope, write)
+        case AgentToolUsageFeedbackWrite():
+            return partial(plan_tool_feedback, ctx, scope, write)
+        case CandidatesWrite():
+            return partial(plan_candidates, ctx, scope, write)
+        case CapsulesWrite():
+            return partial(plan_capsules, ctx, scope, write)
+        case ExecutionWrite():
+            return partial(plan_execution, ctx, scope, write)
+        case SummaryWrite():
+            return partial(plan_summary, ctx, scope, write)
+        case NotesWrite():
+            return partial(plan_notes, ctx, scope, write)
+        case GardenWrite():
+            return partial(plan_garden, ctx, scope, write)
+        case SubjectsWrite():
+            return partial(plan_subjects, ctx, scope, write)
+        case _:
+            assert_never(write)

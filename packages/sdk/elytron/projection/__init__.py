@@ -1,1 +1,0 @@
-"""Parts of a block beside recalled memories."""

@@ -1,0 +1,322 @@
+"""Items of every block: the speaker, private documents, beliefs, procedures, and the state of work."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Final
+
+from elytron.context import OperationContext
+from elytron.documents.planes import OF_CONVERSATIONS
+from elytron.documents.stored_values import documents_at, value_at, values_at
+from elytron.indexing.units import is_standing
+from elytron.recall.filters import fact_passes, index_filters, skill_passes, wants
+from elytron.state.tools import NO_TOOLS
+from elytron_core import limits
+from elytron_core.contracts.projection import MemoryProjectionRequest, PrivateContext
+from elytron_core.contracts.recall import MemoryRecallRequest, Plane, RecallFilters, RecallHit
+from elytron_core.contracts.skills import AgentSkillHit
+from elytron_core.contracts.tools import AgentToolHint, ToolExperienceStatus
+from elytron_core.evidence import Trust
+from elytron_core.ids import FactId, TurnId
+from elytron_core.planes import continuity, subjects
+from elytron_core.planes.continuity import GardenRole
+from elytron_core.planes.facts import FACTS, Fact, Kind, Privacy
+from elytron_core.planes.skills import SKILLS, Skill
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy import continuity as capsule_policy
+from elytron_core.policy.extraction.wishes import Said, standing_wishes
+from elytron_core.policy.maintenance import BUDGETS
+from elytron_core.policy.projection.sections import LabelledItem, StandingFact, StandingSkill, WishItem
+from elytron_core.policy.ranking.facts import FactQuery
+from elytron_core.policy.ranking.skills import score_agent_skills
+from elytron_core.policy.temporal.validity import freshness
+from elytron_core.policy.tools import Hints, select_hints
+from elytron_core.ports.store import Ref
+from elytron_core.scope import ConversationKey, Scope
+from elytron_core.text import similarity
+from elytron_core.text.analyser import Analyser
+from elytron_core.text.features import Trait
+from elytron_index import UnitView
+
+SKILLS_STANDING = 16
+SCANNED = 1_000
+KIND_ORDER = (
+    Kind.CONSTRAINT,
+    Kind.PROFILE,
+    Kind.PREFERENCE,
+    Kind.RELATIONSHIP,
+    Kind.PROJECT,
+    Kind.TASK,
+    Kind.FACT,
+)
+"""Kinds that come first when there are more facts than room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Private:
+    """Private documents that may be shown, and the ids of those that must not be."""
+
+    items: tuple[LabelledItem, ...] = ()
+    withheld: tuple[str, ...] = ()
+    documents_withheld: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """State of the conversation."""
+
+    items: tuple[LabelledItem, ...] = ()
+    has_work: bool = False
+
+
+async def standing_facts(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, key: ConversationKey | None
+) -> tuple[StandingFact, ...]:
+    """Return the facts of every block, of each kind up to its budget, in a fixed order.
+
+    It changes only when they do. Private ones are shown only if private context is allowed, a chat's own only there;
+    `key` is the conversation, None if it cannot be trusted.
+    """
+    if not wants(request.filters, Plane.LONG_TERM):
+        return ()
+    documents = await ctx.store.scan(scope.space, FACTS, limit=SCANNED, descending=True)
+    now = ctx.clock.now()
+    facts = [Fact.from_bytes(document.body) for document in documents]
+    here = [fact for fact in facts if fact.counts_in(key) and may_be_shown(fact, request)]
+    current = [fact for fact in here if fact_passes(fact, request.filters, now)]
+    # Of a kind beyond its budget, those stand that were confirmed last.
+    current.sort(key=lambda fact: (-fact.confirmed_at, fact.id))
+    held: Counter[Kind] = Counter()
+    chosen: list[Fact] = []
+    for fact in current:
+        held[fact.kind] += 1
+        if held[fact.kind] <= BUDGETS[fact.kind]:
+            chosen.append(fact)
+    chosen.sort(key=lambda fact: (KIND_ORDER.index(fact.kind), fact.topic, fact.id))
+    return tuple(
+        StandingFact(
+            id=fact.id,
+            kind=fact.kind,
+            topic=fact.topic,
+            content=fact.content,
+            at=fact.observed_at,
+            is_outside=fact.trust is Trust.OUTSIDE,
+            hint=freshness(fact, now).hint,
+        )
+        for fact in chosen[: limits.FACTS_STANDING]
+    )
+
+
+async def standing_skills(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
+) -> tuple[StandingSkill, ...]:
+    """Return the titles of the procedures there are, in an order that changes only when they do."""
+    if not wants(request.filters, Plane.PROCEDURAL):
+        return ()
+    documents = await ctx.store.scan(scope.space, SKILLS, limit=SCANNED)
+    skills = [Skill.from_bytes(document.body) for document in documents]
+    shown = sorted(
+        (skill for skill in skills if skill_passes(skill, request.filters)), key=lambda skill: (skill.topic, skill.name)
+    )
+    return tuple(
+        StandingSkill(id=skill.name, title=skill.title, summary=skill.summary) for skill in shown[:SKILLS_STANDING]
+    )
+
+
+async def mount_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> tuple[LabelledItem, ...]:
+    """Return the active subject that speaks; nothing if none is named or known."""
+    name = request.subject or (f"agent:{scope.agent}" if scope.agent is not None else None)
+    record = await ctx.spaces.find(scope.space)
+    if name is None or record is None:
+        return ()
+    ref = Ref(subjects.SUBJECTS, record.tag("subject", name))
+    subject, _ = await value_at(ctx.store, scope.space, ref, subjects.Subject)
+    if subject is None or subject.lifecycle is not subjects.SubjectLifecycle.ACTIVE:
+        return ()
+    mount = subject.mount
+    parts = (
+        ("identity", mount.identity),
+        ("relationship", mount.relationship),
+        ("situated now", mount.situated_now),
+        ("reasoning basis", mount.reasoning_basis),
+        ("reply stance", mount.reply_stance),
+        ("initiative", mount.initiative),
+        ("boundary", mount.boundary),
+    )
+    return tuple(LabelledItem(id=subject.id, label=label, text=text) for label, text in parts if text)
+
+
+async def private_of(
+    ctx: OperationContext,
+    scope: Scope,
+    request: MemoryProjectionRequest,
+    hits: Sequence[RecallHit],
+    *,
+    is_trusted: bool,
+) -> Private:
+    """Return the private documents that may be shown, and those of `hits` that may not be.
+
+    If the owner of the scope's conversation is not trusted, its documents are left out.
+    """
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
+        return Private()
+    documents = await _garden(ctx, scope, record) if is_trusted else []
+    if request.private_context is PrivateContext.ALLOWED:
+        shown = [document for document in documents if document.role is not GardenRole.SEALED]
+        items = tuple(
+            LabelledItem(id=document.id, label=document.role.value, text=f"{document.name}: {document.text}")
+            for document in shown
+        )
+        return Private(items, documents_withheld=len(documents) - len(shown))
+    refs = [Ref(FACTS, FactId(hit.id)) for hit in hits if hit.plane is Plane.LONG_TERM]
+    facts = await values_at(ctx.store, scope.space, refs, Fact)
+    withheld = tuple(fact.id for fact in facts.values() if fact.privacy is Privacy.PRIVATE)
+    return Private((), withheld, documents_withheld=len(documents))
+
+
+async def work_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> Work:
+    """Return the state of the scope's conversation: its work, its summary, and up to three of its capsules."""
+    record = await ctx.spaces.find(scope.space)
+    if record is None or not any(wants(request.filters, plane) for plane in OF_CONVERSATIONS):
+        return Work()
+    tag = record.conversation_tag(scope.conversation_key)
+    refs = (Ref(continuity.EXECUTION, tag), Ref(continuity.SUMMARIES, tag))
+    kept, summed = await ctx.store.get(scope.space, refs)
+    items: list[LabelledItem] = []
+    state = continuity.ExecutionState.from_bytes(kept.body) if kept is not None else None
+    if state is not None and state.forgotten_at is None and wants(request.filters, Plane.EXECUTION):
+        items.append(LabelledItem(id=state.id, label=f"work, {state.status.value}", text=state.text))
+    summary = continuity.SessionSummary.from_bytes(summed.body) if summed is not None else None
+    if summary is not None and summary.forgotten_at is None and wants(request.filters, Plane.SUMMARY):
+        items.append(LabelledItem(id=summary.id, label="so far", text=summary.text))
+    has_work = bool(items) and items[0].label != "so far"
+    if wants(request.filters, Plane.CONTINUITY):
+        capsules = await _capsules(ctx, scope, tag, request.query)
+        items += [
+            LabelledItem(id=one.id, label=f"{one.kind.value}, {one.state.value}", text=f"{one.topic}: {one.text}")
+            for one in capsules
+        ]
+        has_work = has_work or bool(capsules)
+    return Work(tuple(items), has_work)
+
+
+def may_be_shown(fact: Fact, request: MemoryProjectionRequest, /) -> bool:
+    """Return whether a fact's privacy lets it into a block."""
+    return fact.privacy is not Privacy.PRIVATE or request.private_context is PrivateContext.ALLOWED
+
+
+async def _garden(ctx: OperationContext, scope: Scope, record: SpaceRecord) -> list[continuity.GardenDocument]:
+    prefix = f"{record.conversation_tag(scope.conversation_key)}."
+    kept = await ctx.store.scan(scope.space, continuity.GARDEN, prefix=prefix, limit=limits.GARDEN_DOCUMENTS)
+    documents = [continuity.GardenDocument.from_bytes(document.body) for document in kept]
+    return sorted((one for one in documents if one.forgotten_at is None), key=lambda one: one.name)
+
+
+async def _capsules(ctx: OperationContext, scope: Scope, tag: str, query: str) -> list[continuity.ContinuityCapsule]:
+    """Return the selected capsules that together have at most 900 characters."""
+    kept = await ctx.store.scan(scope.space, continuity.CAPSULES, prefix=f"{tag}.", limit=limits.CAPSULES_PER_SPACE)
+    held = [continuity.ContinuityCapsule.from_bytes(document.body) for document in kept]
+    left = limits.CAPSULE_BLOCK_CHARS
+    fitting: list[continuity.ContinuityCapsule] = []
+    for capsule in capsule_policy.selected(held, query, now=ctx.clock.now()):
+        size = len(capsule.topic) + len(capsule.text)
+        if size <= left:
+            fitting.append(capsule)
+            left -= size
+    return fitting
+
+
+_LEAST: Final = Trust.VOUCHED.rank
+
+
+async def wishes_of(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest, key: ConversationKey | None
+) -> tuple[WishItem, ...]:
+    """Return what people said is to hold and have not taken back since, latest first.
+
+    Text from outside, from a tool or a page, is no wish and takes none back. `key` is the conversation of the block,
+    None if it cannot be trusted: then no wish is shown.
+    """
+    if key is None or not wants(request.filters, Plane.TRANSCRIPT) or await ctx.spaces.find(scope.space) is None:
+        return ()
+    index = await ctx.folds.current(scope.space)
+    filters = index_filters(request.filters, Plane.TRANSCRIPT, ctx.clock.now(), key)
+    standing = index.latest(filters, Trait.STANDING, limit=limits.WISHES_READ, least_trust=_LEAST)
+    if not standing:
+        return ()
+    since = standing[-1].at
+    changes = index.latest(filters, Trait.CHANGE, limit=limits.WISHES_READ, least_trust=_LEAST)
+    views = {(view.ref, view.part): view for view in (*standing, *(view for view in changes if view.at >= since))}
+    latest = sorted(views.values(), key=lambda view: (view.at, view.order, view.ref, view.part), reverse=True)
+    return standing_wishes(await _said(ctx, scope, latest), is_standing=partial(is_standing, ctx.models.statements))
+
+
+async def _said(ctx: OperationContext, scope: Scope, views: Sequence[UnitView]) -> list[Said]:
+    """Return the messages, those left out that may not be recalled any more."""
+    documents = await documents_at(ctx.store, scope.space, (view.ref for view in views))
+    turns = {ref: ctx.folds.readings.turn(scope.space, document) for ref, document in documents.items()}
+    hits = [turns[view.ref].hit(TurnId(view.ref.key), view.part) for view in views if view.ref in turns]
+    return [Said(id=hit.id, text=hit.text, speaker=hit.speaker, at=hit.at) for hit in hits if hit is not None]
+
+
+Asking = MemoryRecallRequest | MemoryProjectionRequest
+
+_ANALYSER = Analyser()
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Hints, best first. None of them is a memory, and none a permission."""
+
+    agent_skills: tuple[AgentSkillHit, ...]
+    agent_tools: tuple[AgentToolHint, ...]
+    tool_status: ToolExperienceStatus
+
+
+async def hints_beside(ctx: OperationContext, scope: Scope, request: Asking, /, *, sequence: int) -> Beside:
+    """Return the agent skills that fit the query, and what is known of the tools it names.
+
+    `sequence` is the journal position that the recall saw.
+    """
+    query = request.query
+    record = await ctx.spaces.find(scope.space)
+    tools = NO_TOOLS
+    if record is not None:
+        tools = await ctx.tool_shelves.at(ctx.store, scope.space, record, sequence=sequence)
+    refs = request.tool_registry_refs
+    selected = select_hints(tools.registries, tools.experiences, refs) if tools.registries or refs else _no_hints()
+    skills = await _agent_skills(ctx, query, request.filters) if ctx.skill_dirs.has_any else ()
+    return Beside(skills, selected.hints, selected.status)
+
+
+@cache
+def _no_hints() -> Hints:
+    return select_hints({}, {}, ())
+
+
+async def _agent_skills(ctx: OperationContext, query: str, filters: RecallFilters) -> tuple[AgentSkillHit, ...]:
+    now = ctx.clock.now()
+    directories = await ctx.skill_dirs.current(at=now)
+    if not directories.skills or similarity.is_blank(query) or not wants(filters, Plane.PROCEDURAL):
+        return ()
+    terms = tuple(_ANALYSER.query_terms(query))
+    return score_agent_skills(directories.skills, FactQuery(text=query, terms=terms, now=now))
+
+
+def hint_of_skill(hit: AgentSkillHit, /) -> LabelledItem:
+    """Return the line that a block has of an agent skill."""
+    return LabelledItem(id=f"agent_skill:{hit.place}", label=hit.name, text=hit.description)
+
+
+def hint_of_tool(hint: AgentToolHint, /) -> LabelledItem:
+    """Return the line that a block has of a tool: what experience says, its tags, nothing of its schema."""
+    parts = (
+        hint.reason,
+        hint.guidance,
+        f"confidence {hint.confidence}, {hint.success_count} successes",
+        f"permissions: {', '.join(hint.permission_tags)}" if hint.permission_tags else "",
+        f"risks: {', '.join(hint.risk_tags)}" if hint.risk_tags else "",
+    )
+    return LabelledItem(id=hint.experience_id, label=hint.tool_id, text="; ".join(part for part in parts if part))

@@ -1,1 +1,0 @@
-"""Pages, links and citations of stored turns."""

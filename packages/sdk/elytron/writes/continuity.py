@@ -1,0 +1,352 @@
+"""Planes with one document per conversation, period or name: execution state, summary, notes, private documents."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.documents.planes import HOMES, id_of
+from elytron.documents.stored_values import documents_at, value_at, values_at
+from elytron.memories.provenance_links import Resting, unlink_left
+from elytron.writes.commit import Planned
+from elytron_core import limits
+from elytron_core.clock import Instant, instant
+from elytron_core.contracts.continuity import (
+    CapsuleDraft,
+    CapsulesWrite,
+    ExecutionWrite,
+    GardenWrite,
+    NoteDraft,
+    NotesWrite,
+    SummaryWrite,
+)
+from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.transcript import Outcome, WriteDecision
+from elytron_core.errors import InvalidInput
+from elytron_core.ids import TurnId
+from elytron_core.model import Value
+from elytron_core.planes import continuity, facts, transcript
+from elytron_core.planes.candidates import Verdict
+from elytron_core.planes.continuity import CapsuleId, CapsuleKind, CapsuleState, ContinuityCapsule
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.planes.transcript import DerivedMemoryPlane, cited_turn
+from elytron_core.policy import continuity as policy
+from elytron_core.policy import maintenance
+from elytron_core.policy.admission import own_output
+from elytron_core.policy.extraction import daily_notes
+from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.scope import ConversationKey, Scope
+from elytron_core.text import similarity
+
+ValueT = TypeVar("ValueT", bound=Value)
+NO_GOAL = "the goal is empty"
+BLANK = "the text is empty"
+COVERS_LESS = "it covers fewer messages than the summary that is kept"
+NO_SUCH_DAY = "there is no such day"
+GARDEN_FULL = f"{limits.GARDEN_DOCUMENTS} private documents is all that a conversation keeps: erase one first"
+
+
+@dataclass(slots=True)
+class _Desk:
+    """Documents that one write puts into a conversation."""
+
+    record: SpaceRecord
+    scope: Scope
+    collection: str
+    now: Instant
+    changes: Changes
+    decisions: list[WriteDecision] = field(default_factory=list[WriteDecision])
+
+    @property
+    def tag(self) -> str:
+        return self.record.conversation_tag(self.scope.conversation_key)
+
+    def named(self, purpose: str, name: str, /) -> Ref:
+        """Return where this conversation keeps what is called `name`."""
+        return Ref(self.collection, f"{self.tag}.{self.record.tag(purpose, *self.scope.conversation_key, name)}")
+
+    def keep(
+        self, ref: Ref, draft: Value, known: ValueT | None, revision: int, /, *, kind: type[ValueT], **more: Any
+    ) -> None:
+        """Write `draft` in the place of `known`; the same again changes nothing."""
+        channel, conversation = self.scope.conversation_key
+        fields = {"id": id_of(ref), "channel": channel, "conversation": conversation, "updated_at": self.now}
+        value = kind.model_validate({**dict(draft), **fields, **more})
+        outcome = Outcome.STORED if known is None else Outcome.UPDATED
+        if known is not None and known.model_copy(update={"updated_at": self.now}) == value:
+            outcome = Outcome.CONFIRMED
+        else:
+            self.changes.put(ref, value, expects=revision, action=Action.WRITE)
+        self._decide(outcome, draft, id=id_of(ref))
+
+    def refuse(self, draft: Value, reason: str, /, *, outcome: Outcome = Outcome.REJECTED) -> None:
+        """Leave `draft` out."""
+        self._decide(outcome, draft, verdict=Verdict.REJECT, reason=reason)
+
+    def planned(self) -> Planned:
+        return Planned(self.changes, tuple(self.decisions), Ref(self.collection, self.tag))
+
+    def _decide(self, outcome: Outcome, draft: Value, **more: Any) -> None:
+        name = getattr(draft, "period", None) or getattr(draft, "name", None)
+        plane = HOMES[self.collection].plane
+        self.decisions.append(WriteDecision(plane=plane, outcome=outcome, name=name, **more))
+
+
+def _desk(ctx: OperationContext, scope: Scope, record: SpaceRecord, collection: str) -> _Desk:
+    return _Desk(record, scope, collection, ctx.clock.now(), Changes(record))
+
+
+async def plan_execution(ctx: OperationContext, scope: Scope, write: ExecutionWrite, record: SpaceRecord, /) -> Planned:
+    """Return the changes of writing this execution state now."""
+    desk = _desk(ctx, scope, record, continuity.EXECUTION)
+    ref = Ref(continuity.EXECUTION, desk.tag)
+    if similarity.is_blank(write.state.goal):
+        desk.refuse(write.state, NO_GOAL)
+    else:
+        known = await value_at(ctx.store, scope.space, ref, continuity.ExecutionState)
+        desk.keep(ref, write.state, *known, kind=continuity.ExecutionState)
+    return desk.planned()
+
+
+async def plan_summary(ctx: OperationContext, scope: Scope, write: SummaryWrite, record: SpaceRecord, /) -> Planned:
+    """Return the changes of writing this summary now; none if it covers less than one that is in use."""
+    desk = _desk(ctx, scope, record, continuity.SUMMARIES)
+    ref = Ref(continuity.SUMMARIES, desk.tag)
+    known, revision = await value_at(ctx.store, scope.space, ref, continuity.SessionSummary)
+    if similarity.is_blank(write.summary.text):
+        desk.refuse(write.summary, BLANK)
+    elif known is not None and known.forgotten_at is None and write.summary.messages < known.messages:
+        desk.refuse(write.summary, COVERS_LESS, outcome=Outcome.SKIPPED)
+    else:
+        desk.keep(ref, write.summary, known, revision, kind=continuity.SessionSummary)
+    return desk.planned()
+
+
+async def plan_notes(ctx: OperationContext, scope: Scope, write: NotesWrite, record: SpaceRecord, /) -> Planned:
+    """Return the changes of writing these notes now; of several for one period the last counts."""
+    desk = _desk(ctx, scope, record, continuity.NOTES)
+    drafts = {desk.named("note", draft.period): draft for draft in write.notes}
+    documents = await documents_at(ctx.store, scope.space, drafts)
+    for ref, draft in drafts.items():
+        await _note(ctx, desk, ref, draft, documents.get(ref))
+    return desk.planned()
+
+
+async def plan_drawn_notes(
+    ctx: OperationContext,
+    scope: Scope,
+    write: NotesWrite,
+    said: Sequence[tuple[TurnId, transcript.Turn]],
+    record: SpaceRecord,
+    /,
+) -> Planned:
+    """Return the changes of writing these notes, drawn from what was `said`, now.
+
+    A note that was drawn before is drawn again from what it cites and what was said.
+    One that a caller wrote or hid stays.
+    """
+    desk = _desk(ctx, scope, record, continuity.NOTES)
+    for draft in write.notes:
+        ref, month_ref = (desk.named("note", period) for period in (draft.period, maintenance.month_of(draft.period)))
+        document, month = await ctx.store.get(scope.space, (ref, month_ref))
+        if document is None:
+            await _note(ctx, desk, ref, draft, None)
+            continue
+        known = continuity.DailyNote.from_bytes(document.body)
+        is_hidden = known.forgotten_at is not None and not maintenance.is_rolled_up(
+            known, continuity.DailyNote.from_bytes(month.body) if month is not None else None
+        )
+        if is_hidden or not own_output.is_drawn(known.text):
+            continue
+        again = daily_notes.drawn_again(known, (*await _cited(ctx, scope, known), *said))
+        if again is not None:
+            await _note(ctx, desk, ref, again, document)
+    return desk.planned()
+
+
+async def _cited(
+    ctx: OperationContext, scope: Scope, note: continuity.DailyNote
+) -> Sequence[tuple[TurnId, transcript.Turn]]:
+    """Return the turns that a note cites and that are still there."""
+    refs = [Ref(transcript.TURNS, found[0]) for name in note.citations if (found := cited_turn(name)) is not None]
+    turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
+    return [(TurnId(ref.key), turn) for ref, turn in turns.items()]
+
+
+async def _note(ctx: OperationContext, desk: _Desk, ref: Ref, draft: NoteDraft, document: Document | None) -> None:
+    try:
+        began = instant(draft.period if len(draft.period) > len("2026-08") else f"{draft.period}-01")
+    except InvalidInput:
+        desk.refuse(draft, NO_SUCH_DAY)
+        return
+    if similarity.is_blank(draft.text):
+        desk.refuse(draft, BLANK)
+        return
+    known, revision = None, 0
+    if document is not None:
+        known, revision = continuity.DailyNote.from_bytes(document.body), document.revision
+    recorded_at = known.recorded_at if known is not None else desk.now
+    desk.keep(ref, draft, known, revision, kind=continuity.DailyNote, observed_at=began, recorded_at=recorded_at)
+    if known is not None:
+        before = Resting(DerivedMemoryPlane.ARCHIVE_EVIDENCE, known.id, known.citations)
+        await unlink_left(ctx, desk.scope.space, desk.record, desk.changes, before, after=draft.citations)
+
+
+async def plan_garden(ctx: OperationContext, scope: Scope, write: GardenWrite, record: SpaceRecord, /) -> Planned:
+    """Return the changes of writing these private documents now; beyond sixteen names none is accepted."""
+    desk = _desk(ctx, scope, record, continuity.GARDEN)
+    found = await ctx.store.scan(
+        scope.space, continuity.GARDEN, prefix=f"{desk.tag}.", limit=limits.GARDEN_DOCUMENTS + 1
+    )
+    held = {one.ref: (continuity.GardenDocument.from_bytes(one.body), one.revision) for one in found}
+    taken = set(held)
+    for draft in {draft.name: draft for draft in write.documents}.values():
+        ref = desk.named("garden", draft.name)
+        if similarity.is_blank(draft.text):
+            desk.refuse(draft, BLANK)
+        elif ref not in taken and len(taken) >= limits.GARDEN_DOCUMENTS:
+            desk.refuse(draft, GARDEN_FULL)
+        else:
+            taken.add(ref)
+            known, revision = held.get(ref, (None, 0))
+            created_at = known.created_at if known is not None else desk.now
+            desk.keep(ref, draft, known, revision, kind=continuity.GardenDocument, created_at=created_at)
+    return desk.planned()
+
+
+BLANK_CAPSULE = "the topic or the summary is empty"
+NO_SUCH = "there is no capsule of the id that it would replace"
+GAVE_WAY = "it gave way: there were more capsules than are kept"
+
+
+async def plan_capsules(ctx: OperationContext, scope: Scope, write: CapsulesWrite, record: SpaceRecord, /) -> Planned:
+    """Return the changes of writing these capsules now, and the decision on each."""
+    book = _Book(record)
+    await book.read(ctx, scope)
+    now = ctx.clock.now()
+    decisions = [_written(scope, draft, book, now) for draft in write.capsules]
+    decisions += [book.drop(capsule) for capsule in policy.giving_way(book.all, fresh=book.fresh, now=now)]
+    changes = book.commit()
+    for before, after in book.cut:
+        resting = Resting(DerivedMemoryPlane.CONTINUITY, before.id, before.provenance)
+        await unlink_left(ctx, scope.space, record, changes, resting, after=after)
+    return Planned(changes, tuple(decisions), Ref(continuity.CAPSULES, record.conversation_tag(scope.conversation_key)))
+
+
+class _Book:
+    """The capsules of a space: the stored ones, and the changes of one write."""
+
+    def __init__(self, record: SpaceRecord, /) -> None:
+        self.record = record
+        self._kept: dict[Ref, tuple[ContinuityCapsule, int]] = {}
+        self._written: dict[Ref, Action] = {}
+        self._dropped: dict[Ref, int] = {}
+        self._stored: dict[Ref, ContinuityCapsule] = {}
+
+    async def read(self, ctx: OperationContext, scope: Scope, /) -> None:
+        # The space keeps few of them, so all are at hand; more than that are only there until the next write.
+        for document in await ctx.store.scan(scope.space, continuity.CAPSULES, limit=limits.SCAN_MAX):
+            self._stored[document.ref] = ContinuityCapsule.from_bytes(document.body)
+            self._kept[document.ref] = (self._stored[document.ref], document.revision)
+
+    @property
+    def all(self) -> list[ContinuityCapsule]:
+        return [capsule for capsule, _ in self._kept.values()]
+
+    @property
+    def fresh(self) -> frozenset[str]:
+        return frozenset(id_of(ref) for ref in self._written)
+
+    @property
+    def cut(self) -> list[tuple[ContinuityCapsule, tuple[str, ...]]]:
+        """Return the stored capsules that do not rest any more on all that they cited, each with what is left."""
+        left = {ref: self._kept[ref][0].provenance if ref in self._kept else () for ref in self._stored}
+        return [(capsule, left[ref]) for ref, capsule in self._stored.items() if set(capsule.provenance) - {*left[ref]}]
+
+    def place_of(self, home: ConversationKey, kind: CapsuleKind, topic: str, /) -> str | None:
+        """Return the key of the conversation's capsule on a topic, which an earlier build may have tagged otherwise."""
+        for one in self.all:
+            if (one.channel, one.conversation, one.kind) == (*home, kind) and facts.topic_key(one.topic) == topic:
+                return one.id.partition(":")[2]
+        return None
+
+    def get(self, ref: Ref, /) -> ContinuityCapsule | None:
+        return self._kept[ref][0] if ref in self._kept else None
+
+    def put(self, ref: Ref, capsule: ContinuityCapsule, action: Action, /) -> None:
+        _, revision = self._kept.get(ref, (None, 0))
+        self._kept[ref] = (capsule, revision)
+        self._written[ref] = action
+
+    def drop(self, capsule: ContinuityCapsule, /) -> WriteDecision:
+        ref = Ref(continuity.CAPSULES, capsule.id.partition(":")[2])
+        self._dropped[ref] = self._kept.pop(ref)[1]
+        return WriteDecision(plane=Plane.CONTINUITY, id=capsule.id, outcome=Outcome.DELETED, reason=GAVE_WAY)
+
+    def commit(self) -> Changes:
+        changes = Changes(self.record)
+        for ref, action in self._written.items():
+            capsule, revision = self._kept[ref]
+            changes.put(ref, capsule, expects=revision, action=action)
+        for ref, revision in self._dropped.items():
+            changes.delete(ref, expects=revision)
+        return changes
+
+
+def _written(scope: Scope, draft: CapsuleDraft, book: _Book, now: Instant) -> WriteDecision:
+    if similarity.is_blank(draft.topic) or similarity.is_blank(draft.summary):
+        return _rejected(BLANK_CAPSULE)
+    key = scope.conversation_key
+    topic = facts.topic_key(draft.topic)
+    tag = book.record.tag("capsule", *key, draft.capsule_kind.value, topic)
+    place = f"{book.record.conversation_tag(key)}.{tag}"
+    ref = Ref(continuity.CAPSULES, book.place_of(key, draft.capsule_kind, topic) or place)
+    capsule = _capsule(scope, draft, CapsuleId(id_of(ref)), book.get(ref), now)
+    replaced = None
+    if draft.supersedes is not None:
+        replaced = next((known for known in book.all if known.id == draft.supersedes and known.id != capsule.id), None)
+        if replaced is None:
+            return _rejected(NO_SUCH)
+        closed = {"state": CapsuleState.SUPERSEDED, "superseded_by": capsule.id}
+        book.put(
+            Ref(continuity.CAPSULES, replaced.id.partition(":")[2]),
+            replaced.model_copy(update=closed),
+            Action.WRITE,
+        )
+    known = book.get(ref)
+    if known is None:
+        outcome = Outcome.STORED
+    else:
+        same = known.model_copy(update={"updated_at": now}) == capsule
+        outcome = Outcome.CONFIRMED if same else Outcome.UPDATED
+    book.put(ref, capsule, Action.MERGE if outcome is Outcome.CONFIRMED else Action.WRITE)
+    return WriteDecision(plane=Plane.CONTINUITY, id=capsule.id, outcome=outcome, name=draft.topic)
+
+
+def _capsule(
+    scope: Scope, draft: CapsuleDraft, capsule_id: CapsuleId, known: ContinuityCapsule | None, now: Instant
+) -> ContinuityCapsule:
+    channel, conversation = scope.conversation_key
+    provenance = dict.fromkeys((*(known.provenance if known is not None else ()), *draft.provenance))
+    return ContinuityCapsule(
+        id=capsule_id,
+        kind=draft.capsule_kind,
+        topic=" ".join(draft.topic.split()),
+        summary=draft.summary,
+        outcome=draft.outcome,
+        decisions=draft.decisions,
+        next_step=draft.next_step,
+        unresolved=draft.unresolved,
+        artifacts=draft.artifacts,
+        provenance=tuple(provenance)[-limits.CITATIONS :],
+        state=draft.state,
+        channel=channel,
+        conversation=conversation,
+        recorded_at=known.recorded_at if known is not None else now,
+        updated_at=now,
+    )
+
+
+def _rejected(reason: str) -> WriteDecision:
+    return WriteDecision(plane=Plane.CONTINUITY, outcome=Outcome.REJECTED, verdict=Verdict.REJECT, reason=reason)

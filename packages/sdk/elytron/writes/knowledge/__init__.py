@@ -1,1 +1,0 @@
-"""Writes to facts, skills and subjects as changes."""

@@ -1,0 +1,132 @@
+"""Commit of the next versions of records, in the host's collection or in the runtime's own."""
+
+from collections.abc import AsyncIterator, Sequence
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.documents.planes import id_of
+from elytron.documents.stored_values import value_at
+from elytron.writes.commit import Settled, settle
+from elytron_core.clock import Instant
+from elytron_core.contracts.records import RecordItem, RecordPutRequest
+from elytron_core.errors import PreconditionFailed, Unsupported
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value
+from elytron_core.planes.facts import Privacy
+from elytron_core.planes.records import RECORDS, Record
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy.admission.records import put
+from elytron_core.ports import store
+from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.scope import Scope
+
+
+def record_ref(space: SpaceRecord, namespace: tuple[str, ...], key: str, /, *, collection: str = RECORDS) -> Ref:
+    """Return where the record of this name is stored, or would be."""
+    return Ref(collection, space.record_key(namespace, key))
+
+
+def item_of(ref: Ref, record: Record, /, *, score: float | None = None) -> RecordItem:
+    """Return the record stored at `ref` as a caller sees it."""
+    return RecordItem(
+        id=id_of(ref),
+        namespace=record.namespace,
+        key=record.key,
+        value=record.value,
+        text=record.text,
+        privacy=record.privacy,
+        version=record.version,
+        created_at=record.created_at,
+        updated_at=record.updated_at,
+        expires_at=record.expires_at,
+        score=score,
+    )
+
+
+def is_disclosed(record: Record, /, *, include_private: bool) -> bool:
+    """Return whether a record is shown to this request."""
+    return include_private or record.privacy is not Privacy.PRIVATE
+
+
+async def records_below(
+    ctx: OperationContext, space: SpaceId, prefix: tuple[str, ...], /, *, collection: str = RECORDS
+) -> AsyncIterator[tuple[Document, Record]]:
+    """Yield the stored records whose namespace begins with `prefix`, deleted and expired ones too."""
+    found = await ctx.spaces.find(space)
+    if found is None:
+        return
+    # Keys begin with a tag of the namespace's first part: others are not read.
+    begin = found.namespace_key(prefix).partition(".")[0] + "." if prefix else ""
+    async for document in store.documents(ctx.store, space, collection, prefix=begin):
+        record = Record.from_bytes(document.body)
+        if record.namespace[: len(prefix)] == prefix:
+            yield document, record
+
+
+_NO_TTL = "this store or profile cannot keep a time to live: leave ttl_s out"
+
+
+class RecordCommit(Value):
+    """The records after a put, in the order of its requests; `sequence` is 0 if all said the same before."""
+
+    refs: tuple[Ref, ...]
+    records: tuple[Record, ...]
+    changed: bool
+    sequence: int = 0
+
+
+async def put_records(
+    ctx: OperationContext,
+    scope: Scope,
+    collection: str,
+    requests: Sequence[RecordPutRequest],
+    /,
+    *,
+    has_history: bool,
+    dry_run: bool = False,
+) -> RecordCommit:
+    """Store values in `collection` in one commit, each in the place of the one of its name.
+
+    Without `has_history`, earlier versions are left out. Raises PreconditionFailed, with nothing stored, if a record
+    has another version than the expected one, Unsupported for a time to live in a profile that cannot keep it.
+    """
+    if any(each.ttl_s is not None for each in requests) and (ctx.profile.is_esp or not ctx.store.capabilities.ttl):
+        raise Unsupported(_NO_TTL)
+
+    async def plan(space: SpaceRecord) -> Settled[RecordCommit]:
+        now, changes = ctx.clock.now(), Changes(space)
+        refs: list[Ref] = []
+        records: list[Record] = []
+        for request in requests:
+            ref = record_ref(space, request.namespace, request.key, collection=collection)
+            known, revision = await value_at(ctx.store, scope.space, ref, Record)
+            require_version(known, request.expected_version, now)
+            made = put(
+                known,
+                namespace=request.namespace,
+                key=request.key,
+                value=request.value,
+                text=request.text,
+                privacy=request.privacy,
+                expires_at=Instant(now + request.ttl_s * 1000) if request.ttl_s is not None else None,
+                at=now,
+            )
+            if made is not known:
+                kept = made if has_history else made.model_copy(update={"earlier": ()})
+                changes.put(ref, kept, expects=revision, action=Action.WRITE)
+            elif request.expected_version is not None:
+                changes.require(ref, revision=revision)
+            refs.append(ref)
+            records.append(made)
+        committed = RecordCommit(refs=tuple(refs), records=tuple(records), changed=bool(changes) and not dry_run)
+        return Settled(committed, None if dry_run else changes)
+
+    committed, sequence = await settle(ctx, scope.space, plan)
+    return committed.model_copy(update={"sequence": sequence})
+
+
+def require_version(known: Record | None, expected: int | None, now: Instant, /) -> None:
+    """Raise PreconditionFailed unless the record has the expected version; 0 expects none."""
+    found = known.version if known is not None and known.is_alive(now) else 0
+    if expected is not None and expected != found:
+        raise PreconditionFailed

@@ -1,0 +1,250 @@
+"""Written procedures become runtime skills: one per name, its newest revision recalled, duplicates merged."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from elytron.context import OperationContext
+from elytron.documents.change_set import Changes
+from elytron.documents.stored_values import documents_at
+from elytron.writes.commit import Planned, Settled, settle, settle_report
+from elytron.writes.facts import note_uses
+from elytron_core import limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.contracts.skills import RuntimeSkillReuseReport
+from elytron_core.contracts.transcript import Outcome, Procedural, RuntimeSkillWrite, WriteDecision
+from elytron_core.errors import Conflict, NotFound, StoreError
+from elytron_core.ids import SpaceId
+from elytron_core.planes import skills
+from elytron_core.planes.candidates import Verdict
+from elytron_core.planes.skills import SKILLS, ReuseOutcome, Skill, SkillState
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy.admission import rules
+from elytron_core.policy.skills import quality
+from elytron_core.policy.skills.governance import Looks
+from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.scope import Scope
+
+
+class SkillShelf:
+    """Skills with their revisions, and what is changed of them; a skill reads back as it was last put."""
+
+    def __init__(self, record: SpaceRecord, documents: Iterable[Document], /) -> None:
+        self._record = record
+        self.changes = Changes(record)
+        self._skills: dict[str, tuple[Skill, int]] = {}
+        self._looks: Looks | None = None
+        for document in documents:
+            skill = Skill.from_bytes(document.body)
+            self._skills[skill.name] = (skill, document.revision)
+
+    def get(self, name: str, /) -> Skill | None:
+        """Return the skill of this name."""
+        found = self._skills.get(name)
+        return found[0] if found is not None else None
+
+    def must_get(self, name: str, /) -> Skill:
+        """Return the skill of this name. Raises NotFound."""
+        skill = self.get(name)
+        if skill is None:
+            raise NotFound(what="runtime skill", name=name)
+        return skill
+
+    def __iter__(self) -> Iterator[Skill]:
+        """Yield the skills by name, so that what is decided never depends on their keys."""
+        return (self._skills[name][0] for name in sorted(self._skills))
+
+    def ref(self, skill: Skill, /) -> Ref:
+        """Return the reference of `skill`."""
+        return Ref(SKILLS, skill.id)
+
+    def revision(self, skill: Skill, /) -> int:
+        """Return the revision at which `skill` was found; 0 if it is new."""
+        return self._skills[skill.name][1] if skill.name in self._skills else 0
+
+    def put(self, skill: Skill, action: Action, /) -> None:
+        """Write `skill`, new or changed."""
+        revision = self.revision(skill)
+        self._skills[skill.name] = (skill, revision)
+        if self._looks is not None:
+            _look_at(self._looks, skill)
+        self.changes.put(self.ref(skill), skill, expects=revision, action=action)
+
+    def twins(self, skill: Skill, /) -> list[Skill]:
+        """Return the other current skills that equal `skill`, by name.
+
+        A disabled one counts, so that it is not learned again; a forgotten or retired one does not.
+        """
+        if self._looks is None:
+            self._looks = Looks()
+            for known in self:
+                _look_at(self._looks, known)
+        return [self.must_get(name) for name in sorted(self._looks.twins(skill))]
+
+    def digest(self, skill: Skill, /) -> str:
+        """Return the digest of `skill`'s content in its lineage."""
+        return self._record.digest(skill.content.encode("utf-8"))
+
+
+def _look_at(looks: Looks, skill: Skill) -> None:
+    """Add `skill` to those that others are compared with, or remove it if it is no longer current."""
+    if skill.forgotten_at is None and skill.state is not SkillState.RETIRED:
+        looks.put(skill)
+    else:
+        looks.drop(skill.name)
+
+
+async def shelf_of(ctx: OperationContext, space: SpaceId, record: SpaceRecord, names: Iterable[str], /) -> SkillShelf:
+    """Return a shelf with the skills of these names."""
+    refs = [Ref(SKILLS, record.skill_tag(name)) for name in names]
+    return SkillShelf(record, (await documents_at(ctx.store, space, refs)).values())
+
+
+async def whole_shelf(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, /, *, names: Iterable[str] = ()
+) -> SkillShelf:
+    """Return a shelf with the skills of the space, `limits.SKILLS_COMPARED` at most, and those of `names` for sure."""
+    documents = {
+        document.ref: document for document in await ctx.store.scan(space, SKILLS, limit=limits.SKILLS_COMPARED)
+    }
+    if len(documents) == limits.SKILLS_COMPARED:
+        refs = [ref for name in names if (ref := Ref(SKILLS, record.skill_tag(name))) not in documents]
+        documents |= await documents_at(ctx.store, space, refs)
+    return SkillShelf(record, documents.values())
+
+
+OLDER = "an older observation than the one that is kept"
+
+
+async def plan_skills(ctx: OperationContext, scope: Scope, write: Procedural, record: SpaceRecord, /) -> Planned:
+    """Judge each procedure; a known name gets a revision, a duplicate is merged."""
+    names = [skills.full_name(item.name) for item in write.writes]
+    shelf = await whole_shelf(ctx, scope.space, record, names=names)
+    now = ctx.clock.now()
+    decisions = tuple(_admit(shelf, record, write, item, now) for item in write.writes)
+    return Planned(shelf.changes, decisions, Ref(skills.SKILLS, record.skill_tag(names[0])))
+
+
+def _admit(
+    shelf: SkillShelf, record: SpaceRecord, write: Procedural, item: RuntimeSkillWrite, now: Instant
+) -> WriteDecision:
+    name = skills.full_name(item.name)
+    judgement = rules.judge_skill(item)
+    if judgement.verdict is not Verdict.ACCEPT:
+        return _decision(name, None, judgement.outcome, judgement.reason, verdict=judgement.verdict)
+    current = shelf.get(name)
+    if current is not None and item.observed_at is not None and item.observed_at < current.observed_at:
+        return _decision(name, current.name, Outcome.SKIPPED, OLDER)
+    skill = _skill(record, write, item, current, now)
+    if current is not None and current.is_recallable and current.content == skill.content:
+        return _confirm(shelf, name, current, skill)
+    twins = shelf.twins(skill)
+    newer = next((twin for twin in twins if twin.observed_at > skill.observed_at), None)
+    if newer is not None and current is None:
+        confirmed = _confirm(shelf, name, newer, skill)
+        return confirmed.model_copy(update={"reason": f"the same as {newer.name}, which was observed later"})
+    if current is not None:
+        skill = quality.revised(current, skill, digest=shelf.digest(current))
+    reason = judgement.reason
+    for twin in twins if newer is None else ():
+        skill = quality.merged(skill, twin, digest=shelf.digest(twin))
+        shelf.put(quality.retired(twin, by=name), Action.MERGE)
+        reason = f"it supersedes {', '.join(one.name for one in twins)}, which says the same"
+    if reason and not skill.enabled:
+        reason += "; it is disabled, as that was"
+    shelf.put(skill, Action.WRITE)
+    return _decision(name, name, Outcome.STORED if current is None else Outcome.UPDATED, reason)
+
+
+def _confirm(shelf: SkillShelf, name: str, known: skills.Skill, skill: skills.Skill) -> WriteDecision:
+    """Take note that `known` was found again: its citations grow, nothing else changes."""
+    citations = quality.joined(known.citations, skill.citations, most=limits.CITATIONS)
+    if citations != known.citations:
+        shelf.put(known.model_copy(update={"citations": citations}), Action.MERGE)
+    return _decision(name, known.name, Outcome.CONFIRMED, "")
+
+
+def _decision(
+    name: str, kept: str | None, outcome: Outcome, reason: str, *, verdict: Verdict = Verdict.ACCEPT
+) -> WriteDecision:
+    return WriteDecision(plane=Plane.PROCEDURAL, id=kept, outcome=outcome, verdict=verdict, reason=reason, name=name)
+
+
+def _skill(
+    record: SpaceRecord,
+    write: Procedural,
+    item: RuntimeSkillWrite,
+    current: skills.Skill | None,
+    now: Instant,
+) -> skills.Skill:
+    name = skills.full_name(item.name)
+    return skills.Skill(
+        id=record.skill_tag(name),
+        name=name,
+        topic=item.topic,
+        title=item.title,
+        summary=item.summary,
+        procedure=item.content,
+        citations=item.citations,
+        source=write.source,
+        source_chat_id=item.source_chat_id,
+        observed_at=item.observed_at if item.observed_at is not None else now,
+        recorded_at=now,
+        updated_at=now,
+        enabled=current.enabled if current is not None else True,
+    )
+
+
+async def record_reuse(
+    ctx: OperationContext, scope: Scope, names: Iterable[str], outcome: ReuseOutcome, /, *, note: str = ""
+) -> RuntimeSkillReuseReport:
+    """Record the outcome of the skills of these names; `note` must be free of secrets.
+
+    A success counts and takes back a pending revision, a mismatch counts and asks for one, a neutral outcome is only
+    noted.
+    """
+    asked = tuple(dict.fromkeys(names))
+
+    async def plan(record: SpaceRecord) -> Settled[RuntimeSkillReuseReport]:
+        shelf = await shelf_of(ctx, scope.space, record, asked)
+        known = tuple(skill for skill in shelf)
+        for skill in known:
+            learned = quality.with_outcome(skill, outcome, at=ctx.clock.now(), note=note)
+            shelf.put(learned, Action.MAINTENANCE)
+        recorded = tuple(skill.name for skill in known)
+        report = RuntimeSkillReuseReport(
+            space=scope.space,
+            changed=bool(known),
+            recorded=recorded,
+            unknown=tuple(name for name in asked if name not in recorded),
+        )
+        return Settled(report, shelf.changes)
+
+    return await settle_report(ctx, scope.space, plan)
+
+
+async def note_shown(ctx: OperationContext, scope: Scope, hits: Sequence[RecallHit], /) -> None:
+    """Count one use of each likely skill among `hits`, and remember that of each likely fact; within six hours, as one.
+
+    Recall is never refused over it: where the store takes no write now, or others keep winning the race, the use is
+    counted another time.
+    """
+    likely = [hit for hit in hits if hit.score >= limits.PROJECTED_SCORE]
+    note_uses(ctx, scope.space, likely)
+    names = tuple(hit.id for hit in likely if hit.plane is Plane.PROCEDURAL)
+    if not names:
+        return
+    try:
+        await settle(ctx, scope.space, partial(_touch, ctx, scope, names))
+    except (Conflict, StoreError):
+        return
+
+
+async def _touch(ctx: OperationContext, scope: Scope, names: tuple[str, ...], record: SpaceRecord) -> Settled[None]:
+    shelf = await shelf_of(ctx, scope.space, record, names)
+    now = ctx.clock.now()
+    for skill in tuple(shelf):
+        used = quality.touched(skill, at=now)
+        if used is not skill:
+            shelf.put(used, Action.MAINTENANCE)
+    return Settled(None, shelf.changes)

@@ -1,0 +1,215 @@
+"""Places in a file store's folder, and how a folder or a whole file is made there.
+
+manifest.json
+locks/store, locks/00 ... ff             held while opening; while a space with that digest's start is written
+spaces/<sha-256 of the space>/log        the space's commits
+spaces/<sha-256 of the space>/log.new    a generation being written under the lock; a left-over is replaced
+spaces/<sha-256 of the space>/blobs/<key>.blob
+incoming/                                unfinished blobs; each has its own lock, so left-overs are recognised
+trash/                                   erased spaces on their way out
+quarantine/<sha-256 of the space>/       what `repair` moved aside
+"""
+
+import errno
+import os
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+
+from elytron_core.errors import PermissionRefused, StoreBusy, StoreFailed, StoreFull, StoreUnavailable
+from elytron_core.ids import SpaceId
+from elytron_core.strict_json import digest
+from elytron_store.manifest import is_folder
+
+_TRIES_ON_WINDOWS = 500
+
+
+def write_all(file: FileIO, data: bytes | bytearray, /) -> None:
+    """Write all of `data` at the position of `file`: a raw file may take less at once."""
+    rest = memoryview(data)
+    while rest:
+        written = file.write(rest)
+        assert written is not None, "the file blocks"
+        rest = rest[written:]
+
+
+def sync(file: FileIO, /) -> None:
+    """Return when everything written to `file` is on the device."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        fcntl.fcntl(file.fileno(), fcntl.F_FULLFSYNC)
+    elif sys.platform == "linux":
+        os.fdatasync(file.fileno())  # the length included, which is all of the file's own data that matters
+    else:
+        os.fsync(file.fileno())
+
+
+def sync_folder(path: Path, /) -> None:
+    """Return when the names in the folder `path` are on the device."""
+    if sys.platform == "win32":
+        return  # Windows has no such call: it keeps names in the journal of its file system
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def move(source: Path, target: Path, /) -> None:
+    """Leave the synced file or folder `source` at `target`, replacing a file there, for good."""
+    for last in (False,) * _TRIES_ON_WINDOWS + (True,):
+        try:
+            source.replace(target)
+            break
+        except PermissionError:
+            if last or sys.platform != "win32":
+                raise
+            time.sleep(0.01)  # another handle is reading the target, which takes no longer than a read
+    sync_folder(target.parent)
+    if source.parent != target.parent:
+        sync_folder(source.parent)
+
+
+_FOLDER_MODE = 0o700
+_FILE_MODE = 0o600
+_LOG = "log"
+NEW_SUFFIX = ".new"
+"""Ending of the name of a file that is written beside the one whose place it takes."""
+
+
+class Places:
+    """The paths of one store."""
+
+    def __init__(self, root: Path, /) -> None:
+        # Whole, so that a program may change its folder while the store is open.
+        self.root = root = root.absolute()
+        self.manifest = root / "manifest.json"
+        self.locks = root / "locks"
+        self.spaces = root / "spaces"
+        self.incoming = root / "incoming"
+        self.trash = root / "trash"
+        self.quarantine = root / "quarantine"
+
+    def lock_of(self, name: str, /) -> Path:
+        """Return the lock of the space folder `name`; a few spaces share one, so locks need never be removed."""
+        return self.locks / name[:2]
+
+    def log_of(self, name: str, /) -> Path:
+        return self.spaces / name / _LOG
+
+    def blobs_of(self, name: str, /) -> Path:
+        return self.spaces / name / "blobs"
+
+    def blob_of(self, name: str, key: str, /) -> Path:
+        return self.blobs_of(name) / f"{key}.blob"
+
+
+def folder_name(space: SpaceId | str, /) -> str:
+    """Return the folder name of a space: no character of its name can reach the file system."""
+    return digest(space.encode())
+
+
+def make_folder(path: Path, /) -> None:
+    """Leave a folder at `path`, readable by its owner alone and durable; its parent is there."""
+    if not is_folder(path):
+        path.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+        sync_folder(path.parent)
+
+
+def create(path: Path, /) -> FileIO:
+    """Open a new, empty file at `path` for reading and writing, readable by its owner alone."""
+    return FileIO(path, "w+", opener=lambda name, flags: os.open(name, flags, _FILE_MODE))
+
+
+def write_file(path: Path, data: bytes, /) -> None:
+    """Leave a file with `data` at `path`, whole and for good, or what was there."""
+    beside = path.with_name(f"{path.name}{NEW_SUFFIX}")
+    with create(beside) as file:
+        write_all(file, data)
+        sync(file)
+    move(beside, path)
+
+
+ENGINE = "file"
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Error numbers of a device without room."""
+
+
+@contextmanager
+def while_writing(doing: str, /) -> Generator[None]:
+    """Raise StoreFull where the device has no room, PermissionRefused, StoreUnavailable, or StoreFailed for others."""
+    try:
+        yield
+    except PermissionError as error:
+        raise PermissionRefused(
+            "the file store may not be written by this user: give the folder to the user who runs elytron"
+        ) from error
+    except OSError as error:
+        if error.errno in FULL:
+            raise StoreFull(engine=ENGINE) from error
+        if error.errno == errno.EROFS:
+            raise StoreUnavailable("a file store writes its locks, and this place is read-only: copy it") from error
+        raise StoreFailed(engine=ENGINE, doing=doing) from error
+
+
+@contextmanager
+def while_reading(what: str, /) -> Generator[None]:
+    """Raise PermissionRefused where `what` may not be read, StoreUnavailable for any other failure of the block."""
+    try:
+        yield
+    except PermissionError as error:
+        raise PermissionRefused(
+            f"{what} may not be read by this user: give the folder to the user who runs elytron"
+        ) from error
+    except OSError as error:
+        raise StoreUnavailable(f"{what} cannot be read now: check the device and try again") from error
+
+
+_FIRST_PAUSE_S = 0.0005
+_LONGEST_PAUSE_S = 0.05
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def try_lock(file: FileIO, /) -> bool:
+        """Take the exclusive lock of `file`, which ends with its handle; tell whether it was free."""
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def try_lock(file: FileIO, /) -> bool:
+        """Take the exclusive lock of `file`, which ends with its handle; tell whether it was free."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+@contextmanager
+def locked(path: Path, /, *, wait_s: float) -> Generator[None]:
+    """Hold the lock at `path` for the block, against threads and processes. Blocks: call it in a worker thread.
+
+    Raises StoreBusy when others held it for `wait_s`.
+    """
+    with while_writing("taking a lock"):
+        make_folder(path.parent)
+        file = create(path)
+    with file:
+        deadline = time.monotonic() + wait_s
+        pause = _FIRST_PAUSE_S
+        while not try_lock(file):
+            if time.monotonic() >= deadline:
+                raise StoreBusy(engine=ENGINE, waited_s=wait_s)
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+        yield

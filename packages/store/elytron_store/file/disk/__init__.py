@@ -1,1 +1,0 @@
-"""Places of files, locks on them, and what their failures mean."""

@@ -1,1 +1,0 @@
-"""Parts of journals that the engines share."""

@@ -1,1 +1,0 @@
-"""Connection, schema and rows of one SQLite database."""

@@ -1,0 +1,335 @@
+"""The tables of a store file, the mark of one, and the steps from one schema to the next."""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from elytron_core.clock import Instant
+from elytron_core.errors import StoreCorrupt, StoreForeign, StoreNewer
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Action, Batch, Document, JournalEntry, Ref, Run, numbered
+from elytron_core.strict_json import checksum
+from elytron_store import engine
+from elytron_store.sqlite.driver import Access, Library, Raw, library, transaction
+
+Row = tuple[str, str, int, bytes, bytes]
+"""A document as it is selected: collection, key, revision, body, checksum."""
+
+# Names hold no control characters, so a line break between them keeps them apart.
+_ACTIONS = {action.value: action for action in Action}
+_WORDS = {action: action.value for action in Action}
+EntryRow = tuple[str, int, int, str, str, str, str, int, bytes]
+"""A journal entry as it is inserted."""
+
+
+def check_of(*place: str | int, body: bytes = b"") -> bytes:
+    """Return the checksum of a row at `place` with `body`."""
+    return checksum("\n".join(map(str, place)).encode(), body)
+
+
+def document(space: str, row: Row, /) -> Document:
+    """Return the document in a row. Raises StoreCorrupt where its checksum does not fit."""
+    collection, key, revision, body, check = row
+    if check_of(space, collection, key, revision, body=body) != check:
+        raise StoreCorrupt(what=f"document {collection}/{key}")
+    return Document(Ref(collection, key), revision, body)
+
+
+def entry_row(space: str, entry: JournalEntry, /) -> EntryRow:
+    """Return the row of a journal entry."""
+    sequence, at, action, (collection, key) = entry.sequence, entry.at, _WORDS[entry.action], entry.ref
+    check = check_of(space, sequence, at, action, collection, key, entry.digest, entry.covers)
+    return space, sequence, at, action, collection, key, entry.digest, entry.covers, check
+
+
+def journal_row_entries(space: str, rows: Sequence[Any], /, *, after: int) -> Sequence[JournalEntry]:
+    """Return the journal entries in `rows`. Raises StoreCorrupt for an altered one and for a gap behind `after`."""
+    found: list[JournalEntry] = []
+    for sequence, at, action, collection, key, digest, covers, check in rows:
+        is_whole = check_of(space, sequence, at, action, collection, key, digest, covers) == check
+        # The first may cover a run that contains `after`.
+        is_next = sequence - covers == after if found else sequence - covers <= after < sequence
+        if not is_whole or not is_next:
+            raise StoreCorrupt(what=f"journal entry {after + 1}")
+        found.append(JournalEntry(sequence, Instant(at), _ACTIONS[action], Ref(collection, key), digest, covers))
+        after = sequence
+    return found
+
+
+APPLICATION_ID = 0x456C7974
+"""`Elyt`, in the file's header."""
+
+PAGE_BYTES = 4_096
+"""Of a new store; one made with another size keeps it. A commit writes whole pages: names of turns lie anywhere."""
+PAD = "zeroblob((SELECT page_size FROM pragma_page_size))"
+"""Padding before the bytes of a blob: more than a page keeps of a row, so that they are on separate pages."""
+
+Step = Callable[[Raw], None]
+
+TABLES = {
+    "documents": """
+        space TEXT NOT NULL, collection TEXT NOT NULL, key TEXT NOT NULL,
+        revision INTEGER NOT NULL, body BLOB NOT NULL, "check" BLOB NOT NULL,
+        PRIMARY KEY (space, collection, key)
+    """,
+    "journal": """
+        space TEXT NOT NULL, sequence INTEGER NOT NULL, at INTEGER NOT NULL, action TEXT NOT NULL,
+        collection TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL, covers INTEGER NOT NULL,
+        "check" BLOB NOT NULL,
+        PRIMARY KEY (space, sequence)
+    """,
+    "heads": """
+        space TEXT NOT NULL, sequence INTEGER NOT NULL, "check" BLOB NOT NULL,
+        PRIMARY KEY (space)
+    """,
+    "idempotency": """
+        space TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL, answer BLOB NOT NULL,
+        first INTEGER NOT NULL, last INTEGER NOT NULL, at INTEGER NOT NULL, "check" BLOB NOT NULL,
+        PRIMARY KEY (space, key)
+    """,
+    "blobs": """
+        space TEXT NOT NULL, key TEXT NOT NULL, upload INTEGER NOT NULL,
+        parts INTEGER NOT NULL, size INTEGER NOT NULL, "check" BLOB NOT NULL,
+        PRIMARY KEY (space, key)
+    """,
+    "uploads": """
+        space TEXT NOT NULL, upload INTEGER NOT NULL, key TEXT NOT NULL, at INTEGER NOT NULL,
+        PRIMARY KEY (space, upload)
+    """,
+    "chunks": """
+        space TEXT NOT NULL, upload INTEGER NOT NULL, part INTEGER NOT NULL,
+        "check" BLOB NOT NULL, pad BLOB NOT NULL, bytes BLOB NOT NULL,
+        PRIMARY KEY (space, upload, part)
+    """,
+    "quarantine": """
+        space TEXT NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, damage TEXT NOT NULL,
+        collection TEXT NOT NULL, key TEXT NOT NULL, revision INTEGER NOT NULL, upload INTEGER NOT NULL,
+        pad BLOB NOT NULL, body BLOB NOT NULL,
+        PRIMARY KEY (space, number)
+    """,
+    "manifest": "name TEXT NOT NULL PRIMARY KEY, body BLOB NOT NULL",
+}
+_AS_THEY_CAME = frozenset({"documents", "idempotency", "chunks"})
+"""Tables whose rows are in the order in which they were written, beside an index of their keys.
+
+Their keys are random and their rows are long. Sorted by key, each row of a batch would touch another page, and
+what is longer than a quarter of a page would take another whole page. To compare its key with another SQLite would read
+the whole of a row, which of a chunk are 256 KiB. The other tables' rows are short: without row ids
+those of a space are adjacent.
+"""
+
+OF_SPACE = tuple(name for name in TABLES if name != "manifest")
+"""Tables that the erasure of a space empties."""
+
+
+def create_table(table: str, /, *, name: str) -> str:
+    """Return the statement that makes one like `table` under `name`."""
+    order = "" if table in _AS_THEY_CAME else ", WITHOUT ROWID"
+    return f"CREATE TABLE {name} ({TABLES[table]}) STRICT{order}"
+
+
+def create(raw: Raw, /) -> None:
+    """Make all tables: the step to schema 1."""
+    for table in TABLES:
+        raw.execute(create_table(table, name=table))
+
+
+def rebuild_tables(raw: Raw, /) -> None:
+    """Bring a file of any layout that schema 1 has had to today's tables: the step to schema 2.
+
+    Builds before this step changed tables in place and called all of them schema 1: where rows lie, and the journal's
+    column `covers`. Raises StoreCorrupt for a layout that none of them wrote, and for a damaged journal entry.
+    """
+    known = {name: (create_table(name, name=name), _columns(raw, name)) for name in TABLES}
+    for name, (statement, columns) in known.items():
+        written = raw.execute("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)).fetchone()
+        if written is not None and written[0].replace(f'TABLE "{name}"', f"TABLE {name}") == statement:
+            continue
+        old = f"old_{name}"
+        raw.execute(f"ALTER TABLE {name} RENAME TO {old}")
+        raw.execute(statement)
+        fresh = _columns(raw, name)
+        if columns == fresh:
+            raw.execute(f"INSERT INTO {name} SELECT * FROM {old}")  # noqa: S608 - our own names
+        elif name == "journal" and columns == tuple(column for column in fresh if column != "covers"):
+            _copy_journal(raw)
+        else:
+            raise StoreCorrupt(what=f"the table {name!r} of the sqlite file")
+        raw.execute(f"DROP TABLE {old}")
+
+
+def _columns(raw: Raw, table: str) -> tuple[str, ...]:
+    return tuple(name for (name,) in raw.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall())
+
+
+_OLD_ENTRIES = "SELECT * FROM old_journal WHERE (space, sequence) > (?, ?) ORDER BY space, sequence LIMIT 1000"
+
+
+def _copy_journal(raw: Raw) -> None:
+    """Copy entries that were written before an entry could cover others: each covers itself alone."""
+    after = ("", 0)
+    while found := raw.execute(_OLD_ENTRIES, after).fetchall():
+        fresh: list[tuple[object, ...]] = []
+        for *place, check in found:
+            if check_of(*place) != check:
+                raise StoreCorrupt(what=f"journal entry {place[1]}")
+            fresh.append((*place, 1, check_of(*place, 1)))
+        raw.executemany("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", fresh)
+        after = (found[-1][0], found[-1][1])
+
+
+STEPS: tuple[Step, ...] = (create, rebuild_tables)
+"""Step `n` leads from schema `n` to `n + 1`; a new one is added behind, none is ever changed."""
+
+
+def page_bytes(raw: Raw, /) -> int:
+    """Return how long the pages of the file are."""
+    found: int = raw.execute("PRAGMA page_size").fetchone()[0]
+    return found
+
+
+_RECOGNISED = """
+SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+  count(*), count(*) FILTER (WHERE name = 'manifest')
+FROM sqlite_schema WHERE type = 'table'
+"""
+"""Mark of a store. One statement: another process may be making it, and several would see that half done."""
+
+
+def recognise(raw: Raw, /, *, known: int) -> int:
+    """Return the schema of the file, 0 for an empty one; change nothing.
+
+    Raises StoreForeign for a database that is not a store, StoreNewer above `known`.
+    """
+    application: int
+    version: int
+    application, version, tables, manifests = raw.execute(_RECOGNISED).fetchone()
+    if not tables and not application and not version:
+        return 0
+    if application != APPLICATION_ID or (version > 0 and not manifests):
+        raise StoreForeign("this SQLite file belongs to another program: name another file")
+    if version > known:
+        raise StoreNewer(found=version, known=known)
+    if version == known == len(STEPS) and _told(raw) != _expected():
+        raise StoreCorrupt(what="the schema of the sqlite file")
+    return version
+
+
+def _told(raw: Raw) -> frozenset[tuple[str, str, str, str]]:
+    """Return what the schema of the file says, without the quotes that a renamed table has."""
+    rows = raw.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema").fetchall()
+    return frozenset(
+        (kind, name, table, sql.replace(f'TABLE "{name}"', f"TABLE {name}")) for kind, name, table, sql in rows
+    )
+
+
+@cache
+def _expected() -> frozenset[tuple[str, str, str, str]]:
+    with closing(library().connect(":memory:", wait_s=0.0)) as raw:
+        create(raw)
+        return _told(raw)
+
+
+def migrate(raw: Raw, path: Path, /, *, library: Library, steps: Sequence[Step] = STEPS) -> Path | None:
+    """Bring the file to the last schema, inside the caller's transaction; return the snapshot taken before.
+
+    An empty file needs no snapshot. The snapshot is beside the store and is the caller's to delete.
+    """
+    version = recognise(raw, known=len(steps))
+    if version == len(steps):
+        return None
+    kept = _keep(path, library=library, version=version) if version else None
+    for step in steps[version:]:
+        step(raw)
+    raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    raw.execute(f"PRAGMA user_version = {len(steps)}")
+    return kept
+
+
+def _keep(path: Path, /, *, library: Library, version: int) -> Path:
+    """Copy the store at `path` to a file beside it, durably, while the caller's lock keeps writers out."""
+    kept = path.with_name(f"{path.name}.schema-{version}.bak")
+    # A left-over of an interrupted migration may be incomplete.
+    kept.unlink(missing_ok=True)
+    os.close(os.open(kept, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    # SQLite copies through a connection of its own: the one that migrates is inside a transaction.
+    with closing(library.connect(str(path), wait_s=0.0)) as reader:
+        reader.execute("VACUUM INTO ?", (str(kept),))
+    for written in (kept, kept.parent):
+        handle = os.open(written, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    return kept
+
+
+_HEAD = 'SELECT sequence, "check" FROM heads WHERE space = ?'
+_MOVE_HEAD = (
+    "INSERT INTO heads VALUES (?, ?, ?) "
+    'ON CONFLICT (space) DO UPDATE SET sequence = excluded.sequence, "check" = excluded."check"'
+)
+_APPEND = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_RUN = (
+    'SELECT sequence, at, action, collection, key, digest, covers, "check" FROM journal '
+    "WHERE space = ? AND sequence BETWEEN ? AND ? ORDER BY sequence"
+)
+_CUT = "DELETE FROM journal WHERE space = ? AND sequence BETWEEN ? AND ?"
+
+
+class Appending:
+    """Journal rows of a transaction, which the caller begins and commits."""
+
+    def __init__(self, raw: Raw, /) -> None:
+        self._raw = raw
+        self._heads: dict[str, int] = {}
+        self._moved: set[str] = set()
+        self._entries: list[EntryRow] = []
+
+    def head(self, space: str, /) -> int:
+        """Return the last sequence given in `space`. Raises StoreCorrupt."""
+        known = self._heads.get(space)
+        if known is None:
+            row = self._raw.execute(_HEAD, (space,)).fetchone()
+            known = 0 if row is None else row[0]
+            if row is not None and check_of(space, known) != row[1]:
+                raise StoreCorrupt(what="the head of a journal")
+            self._heads[space] = known
+        return known
+
+    def append(self, batch: Batch, /) -> tuple[int, int]:
+        """Take the entries of `batch` up for writing; return their first and last sequence. Raises StoreCorrupt."""
+        space = batch.space
+        before = last = self.head(space)
+        for entry in numbered(batch, after=before):
+            self._entries.append(entry_row(space, entry))
+            last = entry.sequence
+        self._heads[space] = last
+        self._moved.add(space)
+        return before + 1, last
+
+    def finish(self) -> None:
+        """Write the entries, and the last sequence of each space that grew."""
+        self._raw.executemany(_APPEND, self._entries)
+        moved = [(space, self._heads[space], check_of(space, self._heads[space])) for space in self._moved]
+        self._raw.executemany(_MOVE_HEAD, moved)
+
+
+def compact(raw: Raw, access: Access, space: SpaceId, runs: Sequence[Run], /) -> int:
+    """Leave one entry in place of each of `runs`, in one transaction; return how many are gone.
+
+    Raises Conflict where the journal is another, StoreCorrupt for damaged entries.
+    """
+    gone = 0
+    with transaction(raw, access):
+        for run in runs:
+            place = (space, run.first, run.last)
+            entries = journal_row_entries(space, raw.execute(_RUN, place).fetchall(), after=run.first - 1)
+            made = engine.stand_in(run, entries)
+            raw.execute(_CUT, place)
+            raw.execute(_APPEND, entry_row(space, made))
+            gone += len(entries) - 1
+    return gone
