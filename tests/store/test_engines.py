@@ -21,10 +21,11 @@ from elytron_core.ids import SeededIds
 from elytron_core.ports.store import Document, Erasure, KeyProvider
 from elytron_core.profiles import ProfileName
 from elytron_store import StoreAddress, WhenMissing, open_store, parse_url
-from elytron_store.conformance.examples import fact, one, put
+from elytron_store.conformance.examples import delete, fact, one, put
 from elytron_store.file.store import FileStore
+from elytron_store.sealed.keyring import mark_shared
 from elytron_store.sealed.providers import LocalKeys
-from elytron_store.sealed.records import KEYRING, NAMES
+from elytron_store.sealed.records import KEYRING, NAMES, RECORDS, Covers
 from elytron_store.sealed.store import SealedStore
 from elytron_store.sqlite import SqliteStore
 from elytron_store.sqlite.driver import library
@@ -286,6 +287,46 @@ class TestRefused:
             await open_store(url.format(tmp_path), clock=self.LATER)
         assert everything(tmp_path) == before
 
+    @pytest.mark.parametrize("edit", [*Covers, "damaged", "cut", "records", "whole"])
+    @pytest.mark.parametrize("is_empty", [False, True])
+    async def test_no_edit_of_the_keyring_opens_a_sealed_store_in_plain(
+        self, tmp_path: Path, url: str, edit: str, *, is_empty: bool
+    ) -> None:
+        store = await open_store(url.format(tmp_path), clock=CLOCK, keys=self.KEYS)
+        if not is_empty:
+            await put(store, fact(1), b"kept")
+        await store.close()
+        edit_manifest(tmp_path, sealed=False)
+        address = parse_url(url.format(tmp_path))
+        assert address.path is not None
+        opened = SqliteStore.open if address.engine == "sqlite" else FileStore.open
+        inner = await opened(address.path, clock=CLOCK)
+        (names,) = await inner.get(KEYRING, [NAMES])
+        assert names is not None
+        match edit:
+            case "damaged":
+                await put(inner, NAMES, b"{", space=KEYRING, expects=1)
+            case "cut":
+                await delete(inner, NAMES, expects=1, space=KEYRING)
+            case "records":
+                for each in await inner.scan(KEYRING, RECORDS, limit=10):
+                    if each.ref != NAMES:
+                        await put(inner, each.ref, b"{}", space=KEYRING, expects=each.revision)
+            case "whole" if not is_empty:
+                await inner.erase(Erasure(space=KEYRING, at=CLOCK.now(), whole_space=True))
+            case _:
+                extent = (
+                    json.dumps({**json.loads(names.body), "covers": edit})
+                    if edit in {each.value for each in Covers}
+                    else "{"
+                )
+                await put(inner, NAMES, extent.encode(), space=KEYRING, expects=1)
+        await inner.close()
+        before = everything(tmp_path)
+        with pytest.raises(StoreForeign, match="is sealed"):
+            await open_store(url.format(tmp_path), clock=self.LATER)
+        assert everything(tmp_path) == before
+
     async def test_a_seal_outlives_a_new_key_encryption_key(self, tmp_path: Path, url: str) -> None:
         await self.made(url.format(tmp_path), self.KEYS)
         newer = LocalKeys({"k1": bytes(32), "k2": b"2" * 32}, current="k2")
@@ -334,12 +375,13 @@ class TestRefused:
         self, tmp_path: Path, url: str
     ) -> None:
         shared = await open_store(url.format(tmp_path), clock=CLOCK)
+        await mark_shared(shared, CLOCK)
         sealing = await SealedStore.open(shared, keys=self.KEYS, ids=SeededIds(), clock=CLOCK)
         await put(sealing, fact(1), b"theirs")
         await sealing.close()
         for damage in (None, b"{"):
             store = await open_store(url.format(tmp_path), clock=self.LATER)
-            assert len(await store.spaces(limit=10)) == 2
+            assert len(await store.spaces(limit=10)) == 3
             if damage is not None:
                 await put(store, NAMES, damage, space=KEYRING, expects=1)
             await store.close()

@@ -15,8 +15,8 @@ from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import SealBroken, StoreCorrupt, StoreForeign, StoreMissing, StoreUrlInvalid
 from elytron_core.errors.foreign_names import scheme_instead
-from elytron_core.ids import Ids, RandomIds
-from elytron_core.ports.store import KeyProvider, Store
+from elytron_core.ids import Ids, RandomIds, SpaceId
+from elytron_core.ports.store import KeyProvider, Ref, Store
 from elytron_store import manifest
 from elytron_store.engine import Durability
 
@@ -231,10 +231,13 @@ async def _find(
 
 
 async def _sealed(found: _Found, keys: KeyProvider, /, *, ids: Ids | None, clock: Clock) -> Store:
+    from elytron_store.sealed.keyring import mark_shared
     from elytron_store.sealed.records import Covers
     from elytron_store.sealed.store import SealedStore
 
     covers = Covers.SPACES if found.shared else Covers.STORE
+    if found.shared:
+        await mark_shared(found.store, clock)
     return await SealedStore.open(found.store, keys=keys, ids=ids or RandomIds(clock), clock=clock, covers=covers)
 
 
@@ -250,21 +253,47 @@ def _require_pinned(store: Store, keys: KeyProvider, place: Path, /, *, is_new: 
 async def _unsealed(found: _Found, /) -> Store:
     """Return the store, which was not sealed as a whole, independent of its manifest. Raises StoreForeign.
 
-    If the keyring was removed, the guards of sealed spaces still show it.
+    A store that was sealed as a whole holds no plain space, regardless of its keyring. Sealed spaces in a
+    shared store are beside plain ones, one of which was written with their keyring.
     """
     if not found.shared:
         from elytron_store.sealed.records import GUARD, INNER, KEYRING, NAMES, Covers, NamesRecord, read
 
+        covers, has_keyring = None, True
         with suppress(SealBroken, StoreCorrupt):  # what is damaged there concerns those alone who have keys
             (kept,) = await found.store.get(KEYRING, [NAMES])
-            if kept is not None and read(NamesRecord, kept.body, what="names").covers is Covers.STORE:
-                raise StoreForeign(
-                    "this store is sealed, and its manifest was altered to say that it is not: restore it from a backup"
-                )
-            for space in await found.store.spaces(limit=limits.SCAN_MAX) if kept is None else ():
-                if INNER.fullmatch(space) and await found.store.get(space, [GUARD]) != [None]:
-                    raise StoreForeign("this store is sealed, and its keyring was cut away: restore it from a backup")
+            has_keyring = kept is not None or bool(await found.store.journal(KEYRING, after=0, limit=1))
+            covers = None if kept is None else read(NamesRecord, kept.body, what="names").covers
+        if covers is Covers.STORE or (has_keyring and not await _has_plain_space(found.store)):
+            raise StoreForeign(
+                "this store is sealed, and its manifest was altered to say that it is not: restore it from a backup"
+            )
+        for space in () if has_keyring else await found.store.spaces(limit=limits.SCAN_MAX):
+            if INNER.fullmatch(space) and await _is_there(found.store, space, GUARD):
+                raise StoreForeign("this store is sealed, and its keyring was cut away: restore it from a backup")
     return found.store
+
+
+async def _has_plain_space(store: Store, /) -> bool:
+    """Return whether a space of `store` is neither a sealed one nor the keyring."""
+    from elytron_store.sealed.records import INNER, KEYRING, SHARED, SHARED_MARK
+
+    if await _is_there(store, SHARED, SHARED_MARK):
+        return True
+    after = ""
+    while page := await store.spaces(limit=limits.SCAN_MAX, after=after):
+        if any(space != KEYRING and not INNER.fullmatch(space) for space in page):
+            return True
+        after = page[-1]
+    return False
+
+
+async def _is_there(store: Store, space: SpaceId, ref: Ref, /) -> bool:
+    """Return whether `space` has the document `ref`, damaged or not."""
+    try:
+        return await store.get(space, [ref]) != [None]
+    except StoreCorrupt:
+        return True
 
 
 async def _unnoted() -> None:

@@ -27,7 +27,7 @@ from elytron_core.planes.space import PrincipalKind
 from elytron_core.ports.store import Ref, Store
 from elytron_store.gateway import wire
 from elytron_store.gateway.wire import ANSWERS, HEALTH_ANSWERS, Handler, Route, Wall, Wire
-from elytron_store.sealed.records import KEYRING
+from elytron_store.sealed.records import KEYRING, SHARED
 
 _GROUP = "shared store"
 
@@ -94,7 +94,7 @@ def _own(principal: Principal, space: str) -> SpaceId:
     is_operator = principal.kind in OPERATORS
     may = is_operator or (principal.kind is PrincipalKind.USER and principal.space == space)
     # A store that its operator seals from elsewhere keeps the keys of its spaces in one of their own.
-    if not may or (is_reserved(space) and not (is_operator and space == KEYRING)):
+    if not may or (is_reserved(space) and not (is_operator and space in {KEYRING, SHARED})):
         raise PermissionRefused("this key opens another space")
     return SpaceId(space)
 

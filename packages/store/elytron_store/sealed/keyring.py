@@ -32,6 +32,8 @@ from elytron_store.sealed.records import (
     RECORD_WHAT,
     RECORDS,
     SEAT_WHAT,
+    SHARED,
+    SHARED_MARK,
     Covers,
     Life,
     NamesRecord,
@@ -355,13 +357,22 @@ async def _names_record(inner: Store) -> NamesRecord | None:
         (found,) = await inner.get(KEYRING, [NAMES])
         if found is not None:
             return read(NamesRecord, found.body, what="the keyring's key of names")
-        if not await inner.spaces(limit=1):
+        if set(await inner.spaces(limit=2)) <= {SHARED}:
             return None
         # Another process may have made it between the two looks.
     raise StoreForeign(
         "this store holds spaces but no keyring: if it was never sealed, open it without a key;"
         " if it was, or its manifest was altered to say so, restore it from a backup"
     )
+
+
+async def mark_shared(inner: Store, clock: Clock) -> None:
+    """Write the plain mark of a shared store, if it is not there: beside sealed spaces, it still opens without keys."""
+    put = Put(SHARED_MARK, b"", 0)
+    with suppress(Conflict):
+        await inner.commit(
+            Batch(space=SHARED, at=clock.now(), entries=(Entry(Action.LIFECYCLE, SHARED_MARK),), puts=(put,))
+        )
 
 
 async def _open_names(wrapping: Wrapping, found: NamesRecord) -> DataKey:

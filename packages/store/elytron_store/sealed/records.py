@@ -21,12 +21,16 @@ from elytron_core.ports.store import Ref
 KEYRING = SpaceId("elytron.keyring")
 """Not the form of an inner space's name, which is hex digits and a dot."""
 
+SHARED = SpaceId("elytron.shared")
+"""Written in plain beside a keyring of a shared store, so that the store still opens without keys."""
+
 INNER = re.compile(r"[0-9a-f]+\.[0-9a-f]{32}")
 """The names of inner spaces."""
 
 RECORDS = "keyring"
 SEATS = "seats"
 NAMES = Ref(RECORDS, "0")
+SHARED_MARK = Ref("shared_store", "0")
 SEAT_WHAT = "the keyring's seat of a space"
 RECORD_WHAT = "the keyring's record of a space"
 
