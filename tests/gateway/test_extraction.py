@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from elytron_core.errors import UnsupportedMedia
+from elytron_core.errors import MissingExtra, UnsupportedMedia
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.extraction import child
 from elytron_gateway.extraction.child_process import Chunk, Extraction, Unreadable, read_chunks
@@ -155,7 +155,9 @@ def test_a_page_is_read_in_the_encoding_that_it_says(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     "data",
     [
-        WESTERN.encode("latin-1"),
+        "Zażółć gęślą jaźń, ponieważ każdy może.".encode("iso8859-2"),
+        "Příliš žluťoučký kůň úpěl ďábelské ódy.".encode("iso8859-2"),
+        "Αυτό είναι ένα πλοίο.".encode("iso8859-7"),
         "등대 관리인은 김씨입니다.".encode("euc-kr"),
         "Смотритель маяка живёт на севере.".encode("cp1251"),
         "灯台の管理人は田中さんです。".encode("shift_jis"),
@@ -173,6 +175,50 @@ def test_no_encoding_is_guessed_that_could_be_another(data: bytes, capsys: pytes
         media_type(data, name="a.txt")
     assert child.tell(data, "text/plain", chunk_chars=100, max_chunks=3, max_chars=100) == 3
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WESTERN,
+        "Die Größe der Straße",
+        "¿Dónde está el niño? ¡Mañana!",
+        "Perché è così?",
+        "Rødgrød med fløde på øen",
+        "Tämä on hyvä päivä",
+        "L’été, le garçon naît",
+    ],
+)
+def test_a_western_text_of_one_byte_a_character_is_read(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    data = text.encode("cp1252")
+    assert media_type(data, name="a.txt") == "text/plain"
+    assert child.tell(data, "text/plain", chunk_chars=400, max_chunks=3, max_chars=400) == 0
+    assert json.loads(capsys.readouterr().out)["text"] == text
+
+
+def test_a_text_whose_encoding_is_unknown_is_refused_with_that_reason() -> None:
+    with pytest.raises(UnsupportedMedia, match="send it as UTF-8"):
+        media_type("Смотритель маяка живёт на севере.".encode("cp1251"), name="a.txt", declared="text/plain")
+
+
+@pytest.mark.parametrize("media", ["text/plain", "text/markdown", "application/json"])
+async def test_texts_need_no_extra(media: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert (await read_chunks(b'"Thirty days."', media))[0].text.strip('"') == "Thirty days."
+    with pytest.raises(MissingExtra):
+        await read_chunks(b"<p>Thirty days.</p>", "text/html")
+
+
+def test_a_text_is_split_without_the_library_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "semantic_text_splitter", None)
+    text = "# Terms\n\n" + "\n\n".join(f"Paragraph {number} of the terms." for number in range(20))
+    assert child.tell(text.encode(), "text/markdown", chunk_chars=100, max_chunks=40, max_chars=9_000) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert "".join(line["text"] for line in lines) == text
+    assert {line["heading"] for line in lines} == {"Terms"}
+    assert max(len(line["text"]) for line in lines) <= 100
 
 
 def test_an_archive_is_no_text_whatever_its_bytes() -> None:

@@ -222,8 +222,8 @@ class MissingExtra(Unsupported):
 class UnsupportedMedia(Unsupported):
     key = "unsupported_media"
 
-    def __init__(self, *, allowed: tuple[str, ...]) -> None:
-        super().__init__(f"a file of this kind is not taken in; there are {', '.join(allowed)}")
+    def __init__(self, *, allowed: tuple[str, ...], problem: str = "a file of this kind is not taken in") -> None:
+        super().__init__(f"{problem}; there are {', '.join(allowed)}")
         self.allowed = allowed
 
 

@@ -6,7 +6,7 @@ python -m elytron_gateway.extraction.child MEDIA_TYPE CHUNK_CHARS MAX_CHUNKS MAX
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from elytron_gateway.extraction.file_type import text_of
@@ -115,30 +115,37 @@ def _flat(value: "Json", path: str) -> Iterator[str]:
 
 def _chunks(text: str, size: int) -> Iterator[tuple[str, str | None]]:
     """Yield pieces of at most `size` characters, each with the heading above it."""
-    from semantic_text_splitter import MarkdownSplitter
-
     headings = [
         (start, line.lstrip("#").strip()[:HEADING_CHARS])
         for start, line in _lines(text)
         if line.startswith("#") and line.lstrip("#").startswith(" ")
     ]
     place = -1
-    splitter = MarkdownSplitter(size)
-    for begin, part in _parts(text):
-        for start, chunk in splitter.chunk_indices(part):
+    split = _splitter(size)
+    for begin, part in _parts(text, SPLIT_CHARS):
+        for start, chunk in split(part):
             while place + 1 < len(headings) and headings[place + 1][0] <= begin + start:
                 place += 1
             if chunk.strip():
                 yield chunk, headings[place][1] if place >= 0 else None
 
 
-def _parts(text: str) -> Iterator[tuple[int, str]]:
-    """Yield a text in parts that are split each by itself, between paragraphs, or lines, if it has some."""
+def _splitter(size: int) -> Callable[[str], Iterable[tuple[int, str]]]:
+    """Return what splits a text into pieces of at most `size` characters, by headings if the library is there."""
+    try:
+        from semantic_text_splitter import MarkdownSplitter
+    except ImportError:  # a text needs no extra
+        return lambda text: _parts(text, size)
+    return MarkdownSplitter(size).chunk_indices
+
+
+def _parts(text: str, size: int) -> Iterator[tuple[int, str]]:
+    """Yield a text in parts of at most `size` characters, cut between paragraphs, or lines, if it has some."""
     start = 0
-    while len(text) - start > SPLIT_CHARS:
-        last = start + SPLIT_CHARS
-        ends = (text.rfind(between, start + SPLIT_CHARS // 2, last) + len(between) for between in ("\n\n", "\n", " "))
-        end = next((found for found in ends if found > start + SPLIT_CHARS // 2), last)
+    while len(text) - start > size:
+        last = start + size
+        ends = (text.rfind(between, start + size // 2, last) + len(between) for between in ("\n\n", "\n", " "))
+        end = next((found for found in ends if found > start + size // 2), last)
         yield start, text[start:end]
         start = end
     yield start, text[start:]

@@ -51,7 +51,7 @@ class Extraction:
 
 async def read_chunks(data: bytes, media_type: str, /) -> tuple[Chunk, ...]:
     """Return the text of a file in chunks, as `Extraction` does, at once."""
-    _require_extra()
+    _require_extra(media_type)
     bounds = (
         gateway_limits.RESOURCE_CHUNK_CHARS,
         gateway_limits.RESOURCE_CHUNKS,
@@ -108,8 +108,9 @@ sys.exit(main(sys.argv[end + 1:]))
 """Started without the environment and the user's site, the child gets the paths of modules."""
 
 
-def _require_extra() -> None:
+def _require_extra(media_type: str) -> None:
     from importlib.util import find_spec
 
-    if any(find_spec(name) is None for name in ("pypdf", "kreuzberg", "semantic_text_splitter")):
+    needed = {"application/pdf": ("pypdf",), "text/plain": (), "text/markdown": (), "application/json": ()}
+    if any(find_spec(name) is None for name in needed.get(media_type, ("kreuzberg",))):
         raise MissingExtra(extra="documents", purpose="reading documents")

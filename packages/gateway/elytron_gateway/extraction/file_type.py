@@ -34,6 +34,14 @@ _SAID_WITHIN = 4 * 1024
 _SEEN = 64 * 1024
 _COMMON = 0.9
 _LATE = 0.15
+_ASCII_LAST = 0x7F
+_WESTERN_SHARE = 0.35
+"""Most bytes beyond ASCII in a Western text: a short Finnish one has that many. Cyrillic and Greek ones have more."""
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ufffd]")
+_WITHIN_WORD = re.compile(
+    r"(?<=[^\W\d_])[^\w\s\x21-\x7e\u2018\u2019\u00b7\u00ad](?=[^\W\d_])|[a-z][\u00aa-\u00bf](?=[a-z])|[\u00d7\u00f7](?=[a-z])"
+)
+"""A sign between two letters that is no apostrophe, point or hyphen: those bytes are letters of another encoding."""
 
 
 def text_of(data: bytes, /, *, is_whole: bool = True) -> str | None:
@@ -51,7 +59,9 @@ def text_of(data: bytes, /, *, is_whole: bool = True) -> str | None:
     if said is not None:
         encoding = CHARSETS.get(said[1].decode().lower())
         return _decoded(data, encoding, is_whole=is_whole) if encoding is not None else None
-    return _decoded(data, "gb18030", is_whole=is_whole) if _is_chinese(data[:_SEEN]) else None
+    if _is_chinese(data[:_SEEN]):
+        return _decoded(data, "gb18030", is_whole=is_whole)
+    return _decoded(data, "cp1252", is_whole=is_whole) if _is_western(data[:_SEEN]) else None
 
 
 def _decoded(data: bytes, encoding: str, *, is_whole: bool) -> str | None:
@@ -74,6 +84,18 @@ def _is_chinese(data: bytes) -> bool:
     marks = sum(len(code) == 2 and 0xA1 <= code[0] <= 0xA3 and code[1] >= 0xA1 for code in wide)
     late = sum(code[0] >= 0xC9 for code in common)
     return bool(common) and len(common) + marks >= _COMMON * len(wide) and late >= _LATE * len(common)
+
+
+def _is_western(data: bytes) -> bool:
+    """Return whether the bytes beyond ASCII are few, and each is a letter or a mark that Western languages write.
+
+    In other encodings of one byte a character they are many (Cyrillic, Greek), or signs within words (Polish).
+    """
+    high = sum(byte > _ASCII_LAST for byte in data)
+    text = data.decode("cp1252", errors="replace")
+    if not 0 < high <= _WESTERN_SHARE * len(data) or _CONTROLS.search(text):
+        return False
+    return _WITHIN_WORD.search(text) is None
 
 
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -120,6 +142,9 @@ _PDF = b"%PDF-"
 _ZIP = b"PK\x03\x04"
 _SIGNATURES = (_PDF, _ZIP)
 _HEAD = 64 * 1024
+_HIGH_CONTROLS = dict.fromkeys(range(0x7F, 0xA0))
+"""Bytes that only one of several encodings takes for controls."""
+_UNKNOWN_ENCODING = "the encoding of this text cannot be determined: send it as UTF-8"
 _SVG = re.compile(
     rb"(?:\xef\xbb\xbf)?+(?>\s++|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*+(?:\[.*?\]\s*+)?+>)*+<(?:[\w.-]++:)?+svg[\s/>]",
     re.DOTALL | re.IGNORECASE,
@@ -143,7 +168,14 @@ def media_type(data: bytes, /, *, name: str = "", declared: str = "", allowed: f
     is_text = text is not None and not data.startswith(_SIGNATURES)
     found = _kind_of_text(text or "", name, declared) if is_text else _signature(data)
     if found not in allowed:
-        raise UnsupportedMedia(allowed=tuple(sorted(allowed)))
+        kinds = tuple(sorted(allowed))
+        if (
+            not found
+            and text is None
+            and not _CONTROLS.search(data[:_HEAD].decode("latin-1").translate(_HIGH_CONTROLS))
+        ):
+            raise UnsupportedMedia(allowed=kinds, problem=_UNKNOWN_ENCODING)
+        raise UnsupportedMedia(allowed=kinds)
     return found
 
 
