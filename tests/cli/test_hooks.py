@@ -70,7 +70,8 @@ def test_the_last_turn_is_kept_once_and_recalled_in_another_session(elytron: Com
 def test_the_reply_that_the_event_tells_is_the_one_that_is_kept(elytron: CommandLine, transcript: Path) -> None:
     transcript.unlink()
     stop = event(elytron, "Stop", last_assistant_message="It is 4417.")
-    elytron("hooks", "keep", standard_input=stop)
+    result = elytron("hooks", "keep", standard_input=stop, expect=1)
+    assert "the reply was stored without its prompt" in result.stderr
     assert [item["text"] for item in elytron.json("list")["items"]] == ["It is 4417."]
 
 

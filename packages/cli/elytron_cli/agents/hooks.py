@@ -108,6 +108,18 @@ def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
     return MemoryWriteRequest(scope=scope, write=TranscriptWrite(turns=turns)) if turns else None
 
 
+def require_transcript(event: HookEvent, /) -> None:
+    """Raise InvalidInput if the event names a transcript that cannot be read, so that its prompt was not stored."""
+    if event.transcript_path:
+        try:
+            next(_entries(event.transcript_path), None)
+        except InvalidInput:
+            raise InvalidInput(
+                field="transcript_path",
+                problem="names no file that can be read: the reply was stored without its prompt",
+            ) from None
+
+
 def configure(file: Path, /, *, recall: str, keep: str) -> HookInstallReport:
     """Set both commands in Claude Code's settings `file`; other hooks stay, and an equal file is not written.
 

@@ -20,6 +20,7 @@ from elytron_cli.agents.hooks import (
     context_of,
     projection_of,
     read_event,
+    require_transcript,
     scope_of,
     turns_of,
 )
@@ -115,6 +116,7 @@ def keep(*, url: str | None) -> None:
     request = turns_of(event, scope_of(event, settings().space.value))
     if request is not None:
         _called(request, MemoryWriteReport, url=url, when_missing=WhenMissing.MAKE)
+    require_transcript(event)
 
 
 def _event() -> HookEvent:
